@@ -30,14 +30,10 @@ from shuffledp import (
     WitchHat,
     tasks,
 )
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.service.browser.static_file import MODULE, content
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.envelope import PrivateKey
-from shuffledp.service.key_file import AnalystKey, ShufflerKey
-from shuffledp.service.notice import Notice
-from shuffledp.service.recipe import recipe_of
-from shuffledp.service.sealed_report import sealed_reports
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.campaign import Campaign, RoundNotice, recipe_of, seal_reports
+from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey
 
 MECHANISMS: dict[str, Mechanism] = {
     "krr, 16 options": KRR(7.4, 16),
@@ -57,11 +53,11 @@ def plan_of(mechanism: Mechanism) -> Plan:
     return Plan(task, mechanism, users=100_000, epsilon=10.0, delta=1e-3)
 
 
-def in_python(campaign: Campaign, notice: Notice, reports: int) -> float:
+def in_python(campaign: Campaign, notice: RoundNotice, reports: int) -> float:
     """Milliseconds of sealing one message twice."""
     wire = np.zeros((reports, campaign.plan.mechanism.message_bytes), dtype=np.uint8)
     start = time.process_time()
-    sealed_reports(campaign, notice, wire)
+    seal_reports(campaign, notice, wire)
     return 1000 * (time.process_time() - start) / reports
 
 
@@ -74,14 +70,14 @@ def main() -> None:
         plan_of(KRR(7.4, 16)), AnalystKey.new(), ShufflerKey.new().identity, url="", operators=("", ""), window=60
     )
     jobs = [{"recipe": recipe_of(plan_of(each)), "value": 1, "count": reports} for each in MECHANISMS.values()]
-    told = {"id": campaign.id, "document": campaign.document, "key": key.public.key.hex(), "jobs": jobs}
+    told = {"id": campaign.id, "document": campaign.document, "key": key.public_key.key.hex(), "jobs": jobs}
     with tempfile.TemporaryDirectory() as room:
         module = Path(room, "client.mjs")
-        module.write_bytes(content(MODULE).body)
+        module.write_bytes(load_static_file(MODULE_NAME).body)
         command = ["node", str(Path(__file__).with_suffix(".mjs")), str(module)]
         done = subprocess.run(command, input=json.dumps(told), capture_output=True, text=True, check=True)
-    alone = in_python(campaign, Notice(campaign.id, 1, 0, 1, key.public), reports)
-    body = content(MODULE).body
+    alone = in_python(campaign, RoundNotice(campaign.id, 1, 0, 1, key.public_key), reports)
+    body = load_static_file(MODULE_NAME).body
     print(f"module: {len(body):,} bytes, {len(gzip.compress(body, 9)):,} compressed")
     print(f"Python seals a report of one message in {alone:.2f} ms")
     for name, (drawn, whole) in zip(MECHANISMS, json.loads(done.stdout), strict=True):

@@ -14,8 +14,8 @@ import shuffledp as sdp
 RELATIVE = 2e-5
 CASES: list[tuple[str, Callable[[float], Any], int, float, float]] = [
     ("KRR, 128 options", lambda local: sdp.KRR(local, 128), 100_000, 1.0, 1e-8),
-    ("any ε0-LDP", sdp.VariationRatio.of_ldp, 100_000, 1.0, 1e-8),
-    ("any ε0-LDP", sdp.VariationRatio.of_ldp, 100_000_000, 0.1, 1e-10),
+    ("any ε0-LDP", sdp.VariationRatio.from_ldp, 100_000, 1.0, 1e-8),
+    ("any ε0-LDP", sdp.VariationRatio.from_ldp, 100_000_000, 0.1, 1e-10),
     ("Subset, 64 options", lambda local: sdp.Subset(local, 64), 100_000, 0.5, 1e-8),
     ("OUE, 128 options", lambda local: sdp.OUE(local, 128), 100_000, 0.5, 1e-8),
     ("Laplace", lambda local: sdp.Laplace(local), 20_000, 0.3, 1e-7),

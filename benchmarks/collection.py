@@ -29,11 +29,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from alone import peak_megabytes
 
+from shuffledp._core.progress import Progress
 from shuffledp.collection.collect import collect
-from shuffledp.collection.engine.register import running
+from shuffledp.collection.engine import open_engine
 from shuffledp.mechanisms import catalogue
-from shuffledp.planner.plan_file import Plan
-from shuffledp.progress import Progress
+from shuffledp.planning.plan import Plan
 from shuffledp.tasks import Frequency
 
 BATCH = 1 << 20
@@ -75,7 +75,7 @@ def run_one(plan: Path, data: Path, out: Path, engine: str, master: str | None) 
     """One collection in this process."""
     base = peak_megabytes()
     watch = Stopwatch()
-    with running(engine, watch, master) as started:
+    with open_engine(engine, watch, master) as started:
         wall, cpu = time.perf_counter(), time.process_time()
         report = collect(plan, data, "value", out=out, engine=started)
         result = {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu}

@@ -28,7 +28,7 @@ Row = dict[str, float | int | str | None]
 
 
 def clones(epsilon_local: float, users: int) -> PrivacyCurve:
-    return sdp.amplify(sdp.VariationRatio.of_ldp(epsilon_local), users, bound="stronger-clone")
+    return sdp.amplify(sdp.VariationRatio.from_ldp(epsilon_local), users, bound="stronger-clone")
 
 
 def timed(work: Callable[[], float]) -> tuple[float, float]:

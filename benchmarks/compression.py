@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shuffledp as sdp
-from shuffledp.sampling import line_decoding
+from shuffledp.sampling import hashing
 
 SEED = 1
 
@@ -53,13 +53,13 @@ def pi_rappor(users: int, repetitions: int) -> list[Line]:
     mechanism = sdp.PIRAPPOR(epsilon=2.0, options=1024)
     values = np.random.default_rng(SEED).integers(0, 1024, users)
     messages = mechanism.encode(values)
-    naive = (mechanism.field, mechanism.arc, mechanism.options)
+    naive = (mechanism.field_size, mechanism.arc, mechanism.options)
     took = alternating(
         {
             "encode": lambda: mechanism.encode(values),
             "decode": lambda: mechanism.estimate(messages),
             "one": lambda: mechanism.estimate_some(messages, [5]),
-            "naive": lambda: line_decoding.supports_of_lines(messages, *naive),
+            "naive": lambda: hashing.supports_of_lines(messages, *naive),
         },
         repetitions,
     )
@@ -94,7 +94,7 @@ def seeds_of_vectors(vectors: int, repetitions: int) -> list[Line]:
     took = alternating(
         {"encode": lambda: compressed.encode(values), "decode": lambda: compressed.estimate(seeds)}, repetitions
     )
-    rate, expected = vectors / took["encode"], compressed.given.ratio
+    rate, expected = vectors / took["encode"], compressed.inner_proposal.ratio
     what = f"Compressed PrivUnitG, ε = 4, d = 1024, {compressed.message_bits} bits, about {expected:.0f} tries"
     return [
         Line(f"{what}: encode", rate, "/s", "≥ 3,000", rate >= 3000),

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.sampling.random import source_of
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.sampling.random_sources import resolve_source
 from shuffledp.tasks import (
     Count,
     Frequency,
@@ -43,7 +43,7 @@ from shuffledp.tasks import (
     Variance,
     VectorMean,
 )
-from shuffledp.tasks.column import Column
+from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.domain import Intervals
 
 Truth = dict[tuple[str, str, str], float]
@@ -252,15 +252,18 @@ def covered(study: Study, mechanism: Mechanism, users: int, repeat: int, seed: i
     """Each quantity of one task by one mechanism, over so many collections from the same people."""
     rng = np.random.default_rng(seed)
     rows = study.rows(rng, users)
-    truth, names = study.truth(study.task, rows), study.task.columns_read(() if study.task.questions else tuple(rows))
+    truth, names = (
+        study.truth(study.task, rows),
+        study.task.resolve_columns(() if study.task.questions else tuple(rows)),
+    )
     arrays = [pa.array(rows[name]) for name in names]
     array = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, list(names))
-    column = Column(names, study.task, mechanism)
+    column = ColumnReader(names, study.task, mechanism)
     found: dict[tuple[str, str], tuple[tuple[str, ...], list[Any], list[Any]]] = {}
     for _ in range(repeat):
-        values = column.values(array, source_of(rng))
+        values = column.read_values(array, resolve_source(rng))
         total = mechanism.accumulate(mechanism.encode(values, rng))
-        drawn = mechanism.drawn_by_shuffler(source_of(rng))
+        drawn = mechanism.draw_shuffler_messages(resolve_source(rng))
         total = total if drawn is None else total + mechanism.accumulate(drawn)
         for one in column.quantities(mechanism.finish(total, users), confidence):
             assert one.low is not None

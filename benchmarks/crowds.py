@@ -28,7 +28,7 @@ def randomizers() -> list[tuple[str, sdp.Randomizer]]:
         ("oue, 128 options", sdp.OUE(1.0, 128)),
         ("subset, 128 options", sdp.Subset(1.0, 128)),
         ("harmony, 16", sdp.Harmony(1.0, 16)),
-        ("any ε0-LDP", sdp.VariationRatio.of_ldp(1.0)),
+        ("any ε0-LDP", sdp.VariationRatio.from_ldp(1.0)),
         ("table, 16 rows", sdp.FromTable(rows)),
         ("laplace, 1,024 steps", sdp.Laplace(1.0)),
         ("planar-laplace, 6 × 6", sdp.PlanarLaplace(1.0)),

@@ -33,13 +33,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import shuffledp as sdp
-from shuffledp.array import Array, Floats
-from shuffledp.collection import kernel
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.engine.register import NAMES, running
+from shuffledp._core.types import Array, Floats
+from shuffledp.collection import batch_processing
+from shuffledp.collection.engine import ENGINE_NAMES, Engine, open_engine
 from shuffledp.collection.report import Report
-from shuffledp.planner.trial import Offer
-from shuffledp.tasks.task import Task
+from shuffledp.planning.mechanism_calibration import Candidate
+from shuffledp.tasks.base import Task
 
 CONFIDENCE = 0.95
 MASTER = "local[1]"
@@ -50,7 +49,7 @@ SIDE = 6
 """Cells of the map along each axis."""
 WIDE, LOW, HIGH, DEVIATIONS = 0.05, 0.93, 0.97, 2.0
 """How far a ratio may be from 1, between what a share may be, and how sure we are that it is not."""
-HEADS = ("goal", "mechanism", "× curator", "messages", "simulated", "messages alone", *NAMES)
+HEADS = ("goal", "mechanism", "× curator", "messages", "simulated", "messages alone", *ENGINE_NAMES)
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Goal:
     asked: Mapping[str, Any] = field(default_factory=lambda: {"rests_on": "shuffler"})
     simulated: int = 1000
 
-    def offer(self) -> Offer:
+    def offer(self) -> Candidate:
         """The winner."""
         return sdp.plan(
             self.task, users=self.users, epsilon=self.epsilon, delta=self.delta, mechanism=self.mechanism, **self.asked
@@ -152,7 +151,7 @@ class Found:
 
     @classmethod
     def of(cls, trials: list[Trial], like: list[Trial]) -> Found:
-        """The spread is that of ``like``: many trials of the same law."""
+        """The spread is that of ``find_similar_population``: many trials of the same law."""
         root = math.sqrt(len(trials))
         square, covered = (float(np.mean(each)) for each in columns(trials))
         usual, _ = (float(np.mean(each)) for each in columns(like))
@@ -177,25 +176,25 @@ def in_report(report: Report, truth: Floats, promised: float) -> Trial:
     task, told = report.guarantee.plan.task, report.quantities[0]
     if isinstance(task, sdp.tasks.Ranges):
         # The ranges for which the error is stated; their ends are not in them.
-        asked = [report.range(low, high - 1) for low, high in task.ranges]
+        asked = [report.range(low, high - 1) for low, high in task.sample_ranges]
         margins = np.array([(each.high - each.low) / 2 for each in asked])
-        counts = [truth[low:high].sum() for low, high in task.ranges]
+        counts = [truth[low:high].sum() for low, high in task.sample_ranges]
         return Trial.of(np.array([each.value for each in asked]) - counts, margins, promised)
     assert told.low is not None, "all of these have intervals"
     assert told.high is not None
     return Trial.of(told.value - truth, (told.high - told.low) / 2, promised)
 
 
-def simulated(offer: Offer, seed: int) -> Trial:
+def simulated(offer: Candidate, seed: int) -> Trial:
     outcome = sdp.simulate(offer.plan, repeats=1, seed=seed)
     # Where fewer users are simulated than were planned, against what is expected of so many.
     return Trial(outcome.ratio**2, outcome.covered)
 
 
-def alone(offer: Offer, values: Array, truth: Floats) -> Trial:
+def alone(offer: Candidate, values: Array, truth: Floats) -> Trial:
     """Messages without a collection: the operating system's randomness, through bytes and back."""
     mechanism, total = offer.mechanism, None
-    step = kernel.chunk_rows(mechanism)
+    step = batch_processing.rows_per_chunk(mechanism)
     for start in range(0, len(values), step):
         wire = mechanism.pack(mechanism.encode(values[start : start + step]))
         part = mechanism.accumulate(mechanism.unpack(wire))
@@ -203,10 +202,12 @@ def alone(offer: Offer, values: Array, truth: Floats) -> Trial:
     assert total is not None, "there are users"
     estimate = mechanism.finish(total, len(values))
     # All these tasks count in the unit of the mechanism.
-    return Trial.of(*offer.goal.task.compare(mechanism, estimate, truth, CONFIDENCE), offer.standard_error)
+    return Trial.of(
+        *offer.goal.task.compute_errors_and_margins(mechanism, estimate, truth, CONFIDENCE), offer.standard_error
+    )
 
 
-def collected(offer: Offer, engine: Engine, data: Path, truth: Floats, number: int) -> Trial:
+def collected(offer: Candidate, engine: Engine, data: Path, truth: Floats, number: int) -> Trial:
     """One whole collection."""
     out = data.with_name(f"out-{number}")
     try:
@@ -238,7 +239,7 @@ def measured(number: int, goal: Goal, engines: Mapping[str, Engine], asked: argp
     """All that is found out about one goal."""
     offer = goal.offer()
     users, truth = people(goal)
-    values = offer.plan.column("value").values(users)
+    values = offer.plan.column("value").read_values(users)
     works: dict[str, tuple[Callable[[int], Trial], int]] = {
         "simulated": (lambda seed: simulated(offer, seed), goal.simulated),
         "alone": (lambda _: alone(offer, values, truth), goal.alone),
@@ -257,14 +258,14 @@ def measured(number: int, goal: Goal, engines: Mapping[str, Engine], asked: argp
         "goal": goal.words,
         "mechanism": offer.name,
         "standard_error": offer.standard_error,
-        "times_curator": offer.times_curator,
+        "times_curator": offer.curator_error_ratio,
         "messages": offer.messages,
         "found": {name: Found.of(each, trials["simulated"]) for name, each in trials.items() if each},
     }
 
 
 def row(found: Mapping[str, Any]) -> str:
-    kinds = ("simulated", "alone", *NAMES)
+    kinds = ("simulated", "alone", *ENGINE_NAMES)
     cells = [found["found"][kind].cell() if kind in found["found"] else "–" for kind in kinds]
     known = [f"{found['times_curator']:.3f}", f"{found['messages']:.2f}"]
     return " | ".join(["", f"{found['number']}. {found['goal']}", found["mechanism"], *known, *cells, ""]).strip()
@@ -273,15 +274,15 @@ def row(found: Mapping[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--goals", default=",".join(map(str, goals())), help="their numbers")
-    parser.add_argument("--engine", choices=[*NAMES, "both", "none"], default="both")
+    parser.add_argument("--engine", choices=[*ENGINE_NAMES, "both", "none"], default="both")
     parser.add_argument("--collections", type=int, help="how many on each engine; by default each goal's own number")
     parser.add_argument("--minutes", type=float, default=3.0, help="most for each number of a row")
     parser.add_argument("--json", type=Path, metavar="FILE")
     asked = parser.parse_args()
-    names = {"both": NAMES, "none": ()}.get(asked.engine, (asked.engine,))
+    names = {"both": ENGINE_NAMES, "none": ()}.get(asked.engine, (asked.engine,))
     print(row_of_heads := "| " + " | ".join(HEADS) + " |", "|---" * row_of_heads.count(" | ") + "|---|", sep="\n")
     told, off = [], []
-    with running("embedded") as here, running("spark", master=MASTER) as spark:
+    with open_engine("embedded") as here, open_engine("spark", master=MASTER) as spark:
         engines = {name: {"embedded": here, "spark": spark}[name] for name in names}
         for number in map(int, asked.goals.split(",")):
             found = measured(number, goals()[number], engines, asked)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism
 
 OPTIONS, SEED = 1 << 48, 1
 
@@ -37,8 +37,8 @@ class Row:
 
 def hashed(mechanism: sdp.LocalHash | sdp.BallsIntoBins, messages: np.ndarray, option: int) -> int:
     """The plain loop of a hash: seeds' digits times the option's, the remainder, a comparison."""
-    prime, degree = mechanism.hashed.buckets, mechanism.hashed.degree
-    seeds, values = np.divmod(messages[messages < mechanism.hashed.messages], prime)
+    prime, degree = mechanism.hash_messages.buckets, mechanism.hash_messages.degree
+    seeds, values = np.divmod(messages[messages < mechanism.hash_messages.messages], prime)
     total = np.zeros(len(seeds), dtype=np.int64)
     for place in range(degree):
         total += seeds // prime**place % prime * (option // prime**place % prime)
@@ -53,7 +53,7 @@ def measured(name: str, mechanism: Mechanism, plain: Callable[..., int] | None, 
     rng = np.random.default_rng(SEED)
     messages = mechanism.encode(rng.integers(0, OPTIONS, int(given.messages)), rng)
     asked = rng.integers(0, OPTIONS, int(given.asked))
-    reading = mechanism.reading_of(asked)
+    reading = mechanism.build_estimator(asked)
     begun = time.process_time()
     statistic = reading.accumulate(messages)
     seconds = time.process_time() - begun

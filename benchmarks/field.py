@@ -130,7 +130,7 @@ def accounting() -> list[dict[str, Any]]:
 
 def certified(users: int) -> Any:
     """ε of any 1-LDP randomizer."""
-    return sdp.amplify(sdp.VariationRatio.of_ldp(1.0), users, bound="stronger-clone").epsilon(0.01 / users)
+    return sdp.amplify(sdp.VariationRatio.from_ldp(1.0), users, bound="stronger-clone").epsilon(0.01 / users)
 
 
 def rounds() -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ def rounds() -> list[dict[str, Any]]:
     rows = []
     for count in (1, 100, 1000):
         say(f"{count} rounds")
-        curve = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 10_000, bound="stronger-clone")
+        curve = sdp.amplify(sdp.VariationRatio.from_ldp(2.0), 10_000, bound="stronger-clone")
         mine, value = timed(partial(composed, curve, count))
         theirs, other = timed(partial(composed_there, curve, count))
         rows.append({"rounds": count, "epsilon": value.upper, "slack": value.slack, "seconds": mine,

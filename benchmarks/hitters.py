@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.search_outcome import SearchOutcome, searched
-from shuffledp.sampling.text_code import Texts
-from shuffledp.tasks.rehearsal import MadeUp, holding
-from shuffledp.tasks.search_task import SearchTask
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.simulation import SearchOutcome, simulate_searches
+from shuffledp.sampling.bit_codes import ConcatenatedTexts
+from shuffledp.tasks.heavy_hitters import SearchTask
+from shuffledp.tasks.heavy_hitters_search import SimulatedUsers, build_simulated_users
 
 EPSILON, DELTA = 1.0, 1e-8
 
@@ -38,9 +38,13 @@ def words(users: int, language: str) -> tuple[list[str], Any] | None:
     return [word for word, count in zip(known, held, strict=True) if count], held[held > 0]
 
 
-def crowd_of(task: SearchTask, users: int, language: str) -> MadeUp:
+def crowd_of(task: SearchTask, users: int, language: str) -> SimulatedUsers:
     found = words(users, language)
-    return task.made_up(users) if found is None else holding(task.values_of, Texts.of(found[0]), found[1])
+    return (
+        task.draw_simulated_users(users)
+        if found is None
+        else build_simulated_users(task.open_domain, ConcatenatedTexts.from_strings(found[0]), found[1])
+    )
 
 
 def planned(users: int, rounds: int) -> Plan:
@@ -59,13 +63,13 @@ def row(plan: Plan, outcome: SearchOutcome) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def one_round(plan: Plan, crowd: MadeUp) -> str:
+def one_round(plan: Plan, crowd: SimulatedUsers) -> str:
     """Processor time of each role in the first round."""
     import pyarrow as pa
 
-    values: Texts = crowd.values
+    values: ConcatenatedTexts = crowd.values
     texts = pa.array([bytes(values.data[a:b]).decode() for a, b in zip(values.ends, values.ends[1:], strict=False)])
-    column = texts.take(pa.array(np.random.default_rng(1).permutation(np.repeat(np.arange(len(texts)), crowd.held))))
+    column = texts.take(pa.array(np.random.default_rng(1).permutation(np.repeat(np.arange(len(texts)), crowd.counts))))
     spent = []
     with tempfile.TemporaryDirectory() as room:
         place = Path(room)
@@ -101,7 +105,7 @@ def main() -> None:
             task = plan.task
             assert isinstance(task, SearchTask)
             crowd = crowd_of(task, int(users), asked.language)
-            print(row(plan, searched(plan, task, crowd, asked.repeat, 0, lambda done: None)), flush=True)
+            print(row(plan, simulate_searches(plan, task, crowd, asked.repeat, 0, lambda done: None)), flush=True)
             if asked.collect:
                 print(one_round(plan, crowd), flush=True)
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp.collection.guarantee import Guarantee, Recipe
-from shuffledp.collection.ledger import Ledger
+from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.ledger import Ledger
 
 DELTA = 1e-8
 
@@ -30,8 +30,8 @@ class Drawn(Guarantee):
     drawn_from: int | None = None
 
     @property
-    def recipe(self) -> Recipe:
-        return replace(super().recipe, drawn_from=self.drawn_from)
+    def curve_inputs(self) -> CurveInputs:
+        return replace(super().curve_inputs, sampled_from=self.drawn_from)
 
 
 def mixed(count: int) -> list[Drawn]:
@@ -63,7 +63,7 @@ def main() -> None:
             ledger.reserve(str(number), guarantee)
         writing = time.process_time() - started
         started = time.process_time()
-        (standing,) = Ledger(path).standings("everyone", DELTA)
+        (standing,) = Ledger(path).budget_statuses("everyone", DELTA)
         looking = time.process_time() - started
     started = time.process_time()
     value = sdp.compose([guarantee.curve for guarantee in collections]).epsilon(DELTA)

@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 
 from shuffledp.mechanisms.combined.repeated import Repeated
-from shuffledp.mechanisms.vector.privhs import PrivHS
-from shuffledp.mechanisms.vector.privunit import PrivUnit
-from shuffledp.mechanisms.vector.privunit_g import PrivUnitG
-from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
+from shuffledp.mechanisms.vector.privunit import PrivUnit, PrivUnitOptimized
+from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
 
 EPSILONS = (1.0, 4.0, 8.0)

@@ -26,9 +26,9 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from shuffledp.array import Array
-from shuffledp.mechanisms.catalogue import all_mechanisms, has_default, settings
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp._core.types import Array
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.catalogue import all_mechanisms, has_default, settings_fields
 
 COMPARED = ("krr", "oue", "local-hash", "hadamard-response")
 BARS = {
@@ -245,8 +245,8 @@ VALUES: dict[str, Callable[[Any, int, np.random.Generator], Array]] = {
 
 def instance_and_values(kind: type[Mechanism], epsilon: float, users: int) -> tuple[Mechanism, Array]:
     """An instance of everyday size; where numbers do not suffice to build one, an example of the class."""
-    needed = [field.name for field in settings(kind) if not has_default(field)]
-    if kind.built_from_numbers and kind.task in VALUES and set(needed) <= set(SIZES):
+    needed = [field.name for field in settings_fields(kind) if not has_default(field)]
+    if kind.has_numeric_settings and kind.task in VALUES and set(needed) <= set(SIZES):
         mechanism = kind(epsilon=epsilon, **{name: SIZES[name] for name in needed})  # type: ignore[call-arg]
         return mechanism, VALUES[kind.task](mechanism, users, pcg64())
     mechanism = kind.examples()[-1]

@@ -15,10 +15,9 @@ from dataclasses import astuple
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.metric.amplification import MetricVariationRatio
-from shuffledp.metric.many_pairs import ManyPairs
-from shuffledp.privacy.space import Surroundings
+from shuffledp._core.types import Floats
+from shuffledp.bounds.metric_amplification import MetricVariationRatio, PairDistanceArrays
+from shuffledp.privacy.metric_space import PairDistances
 
 TARGET = 0.306
 
@@ -26,9 +25,9 @@ TARGET = 0.306
 class EveryStepProved(MetricVariationRatio):
     """The same bound with its certified excess in the place of each estimate."""
 
-    def estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
+    def estimate_excesses(self, pairs: PairDistanceArrays, users: int, delta: float, targets: Floats) -> Floats:
         rows = zip(*(column.tolist() for column in astuple(pairs)), targets.tolist(), strict=True)
-        return np.array([self.excess(Surroundings(*row[:-1]), users, delta, row[-1]) for row in rows])
+        return np.array([self.excess(PairDistances(*row[:-1]), users, delta, row[-1]) for row in rows])
 
 
 def target(points: int, seed: int) -> sdp.metric.DistanceMatrix:

@@ -33,19 +33,14 @@ import numpy as np
 from alone import peak_megabytes
 
 from shuffledp import KRR, Plan, tasks
-from shuffledp.array import Bytes
-from shuffledp.service import opening
-from shuffledp.service.batch_mixing import Mix
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.envelope import PrivateKey, _suite
-from shuffledp.service.ingest import REPORTS_TYPE
-from shuffledp.service.key_file import AnalystKey, ShufflerKey
-from shuffledp.service.notice import Notice
-from shuffledp.service.place import Place
-from shuffledp.service.round import Keeper
-from shuffledp.service.sealed_report import sealed_reports
-from shuffledp.service.serve import address, bound, settings
-from shuffledp.service.store import Accepted, Piece
+from shuffledp._core.types import Bytes
+from shuffledp.service import decryption_pool
+from shuffledp.service.campaign import Campaign, RoundNotice, seal_reports
+from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey, _load_hpke_suite
+from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
+from shuffledp.service.rounds import RoundManager, RoundMixer
+from shuffledp.service.serve import bind_socket, build_uvicorn_settings, socket_address
+from shuffledp.service.stores import AcceptedCampaign, PostedReports, ShufflerPaths
 
 Served = tuple[int, int]
 """Process id and port."""
@@ -100,9 +95,9 @@ def serve_empty() -> None:
     """Under the same server with the same settings."""
     import uvicorn
 
-    with bound("127.0.0.1:0") as listening:
-        print(f"Listening at {address(listening)}; empty.", flush=True)
-        uvicorn.Server(uvicorn.Config(empty, **settings())).run(sockets=[listening])
+    with bind_socket("127.0.0.1:0") as listening:
+        print(f"Listening at {socket_address(listening)}; empty.", flush=True)
+        uvicorn.Server(uvicorn.Config(empty, **build_uvicorn_settings())).run(sockets=[listening])
 
 
 @contextmanager
@@ -159,7 +154,8 @@ def load(port: int, request: bytes, seconds: float) -> int:
 def request_of(campaign: Campaign, reports: int) -> bytes:
     """One request with so many reports."""
     size = reports * campaign.report_bytes
-    head = f"POST /v1/campaigns/{campaign.id}/rounds/1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\n"
+    path = f"/v1/campaigns/{campaign.id}/rounds/1/reports"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_MEDIA_TYPE}\r\n"
     return f"{head}Content-Length: {size}\r\n\r\n".encode() + os.urandom(size)
 
 
@@ -167,10 +163,10 @@ def request_of(campaign: Campaign, reports: int) -> bytes:
 def shuffler_server(room: Path, database: str | None, reports: int) -> Iterator[tuple[Served, Campaign, bytes]]:
     """A shuffler that has just opened a campaign's round, and a request for it."""
     campaign, key = campaign_of(1000)
-    place = Place.of(room, None, database)
-    place.make(key)
-    with closing(place.store()) as store:
-        Keeper(place, store).accept(Accepted(campaign, None), int(time.time()))
+    place = ShufflerPaths.from_directories(room, None, database)
+    place.create_directories(key)
+    with closing(place.open_store()) as store:
+        RoundManager(place, store).accept(AcceptedCampaign(campaign, None), int(time.time()))
     shared = ["--database", database] if database else []
     with server("-m", "shuffledp", "serve", "--state", str(room), "--listen", "127.0.0.1:0", *shared) as found:
         yield found, campaign, request_of(campaign, reports)
@@ -208,8 +204,8 @@ def requests(arguments: argparse.Namespace) -> dict[str, float]:
 
 def stored_over_wire(state: Path, campaign: Campaign) -> float:
     """Bytes in the database, once its log is written back, over those that came."""
-    with closing(Place.of(state).store()) as store:
-        return (state / "reports.sqlite").stat().st_size / store.size(campaign.id, 1)
+    with closing(ShufflerPaths.from_directories(state).open_store()) as store:
+        return (state / "reports.sqlite").stat().st_size / store.stored_bytes(campaign.id, 1)
 
 
 # --- hostile connections ----------------------------------------------------------------------------------------------
@@ -220,7 +216,7 @@ ENDLESS = {
     "fields": (GET, b"a:\r\n" * (1 << 14)),
     "address": (b"GET /", b"a" * (1 << 16)),
 }
-MOST_SENT, PAIRS, ATTACKS = 1 << 30, 4, 200
+MAX_SENT, PAIRS, ATTACKS = 1 << 30, 4, 200
 CONTROL = "control"
 
 
@@ -228,7 +224,7 @@ def attack(port: int, begin: bytes, piece: bytes, ended: threading.Event) -> Non
     """One connection that sends on until it is closed, or the others are done."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as hostile, suppress(OSError):
         hostile.sendall(begin)
-        for _ in range(MOST_SENT // len(piece) if piece else 0):
+        for _ in range(MAX_SENT // len(piece) if piece else 0):
             if ended.is_set():
                 break
             hostile.sendall(piece)
@@ -291,9 +287,9 @@ def open_all(_: argparse.Namespace) -> dict[str, float]:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     private, info = PrivateKey.new(), b"info"
-    rows = private.public.seal_rows(info, np.zeros((2000, 49), dtype=np.uint8))
-    contents, opener = [row.tobytes() for row in rows], opening.Opener(private, info)
-    suite, key = _suite(), X25519PrivateKey.from_private_bytes(private.secret)
+    rows = private.public_key.seal_rows(info, np.zeros((2000, 49), dtype=np.uint8))
+    contents, opener = [row.tobytes() for row in rows], decryption_pool.EnvelopeOpener(private, info)
+    suite, key = _load_hpke_suite(), X25519PrivateKey.from_private_bytes(private.secret)
 
     def bare() -> None:
         for content in contents:
@@ -309,30 +305,30 @@ def close_all(_: argparse.Namespace) -> dict[str, float]:
     users = 20_000
     campaign, shuffler = campaign_of(users)
     key = PrivateKey.new()
-    notice = Notice(campaign.id, 1, 0, 1, key.public)
+    notice = RoundNotice(campaign.id, 1, 0, 1, key.public_key)
     wire = campaign.plan.mechanism.pack(campaign.plan.mechanism.encode(np.arange(users) % 16))
-    reports = sealed_reports(campaign, notice, wire)
-    spent, opened = 0.0, opening.Opener.__call__
+    reports = seal_reports(campaign, notice, wire)
+    spent, opened = 0.0, decryption_pool.EnvelopeOpener.__call__
 
-    def timed(self: opening.Opener, rows: Bytes) -> tuple[Bytes, int]:
+    def timed(self: decryption_pool.EnvelopeOpener, rows: Bytes) -> tuple[Bytes, int]:
         nonlocal spent
         begun = time.process_time()
         found = opened(self, rows)
         spent += time.process_time() - begun
         return found
 
-    opening.Opener.__call__ = timed  # type: ignore[method-assign]
+    decryption_pool.EnvelopeOpener.__call__ = timed  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as room:
-        place = Place.of(Path(room))
-        place.make(shuffler)
-        with closing(place.store()) as store:
-            Keeper(place, store).accept(Accepted(campaign, None), 0)
+        place = ShufflerPaths.from_directories(Path(room))
+        place.create_directories(shuffler)
+        with closing(place.open_store()) as store:
+            RoundManager(place, store).accept(AcceptedCampaign(campaign, None), 0)
             for start in range(0, users, BATCH):
-                store.append([Piece(campaign.id, 1, reports[start : start + BATCH].tobytes())], 0)
+                store.append_reports([PostedReports(campaign.id, 1, reports[start : start + BATCH].tobytes())], 0)
             (place.keys / f"{campaign.id}-1").write_bytes(key.secret)
-            total = processor(lambda: Keeper(place, store).turn(3600))
-            assert store.size(campaign.id, 1) == 0
-    opening.Opener.__call__ = opened  # type: ignore[method-assign]
+            total = processor(lambda: RoundManager(place, store).take_due_steps(3600))
+            assert store.stored_bytes(campaign.id, 1) == 0
+    decryption_pool.EnvelopeOpener.__call__ = opened  # type: ignore[method-assign]
     return {"closing without opening / opening": (total - spent) / spent}
 
 
@@ -346,18 +342,20 @@ def close_one_large(count: int) -> dict[str, float]:
     """Random reports, a few of them twice, through everything but the cipher."""
     campaign, shuffler = campaign_of(1000)
     generator, width, chunk = np.random.default_rng(1), campaign.report_bytes, 50_000
-    opening.Opener.__call__ = lambda self, rows: (np.ascontiguousarray(rows[:, 48:]), 0)  # type: ignore[method-assign]
+    decryption_pool.EnvelopeOpener.__call__ = lambda self, rows: (np.ascontiguousarray(rows[:, 48:]), 0)  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as room:
-        place = Place.of(Path(room, "state"))
-        place.make(shuffler)
-        with closing(place.store()) as store:
-            Keeper(place, store).accept(Accepted(campaign, None), 0)
+        place = ShufflerPaths.from_directories(Path(room, "state"))
+        place.create_directories(shuffler)
+        with closing(place.open_store()) as store:
+            RoundManager(place, store).accept(AcceptedCampaign(campaign, None), 0)
             for start in range(0, count, chunk):
                 rows = generator.bytes(min(chunk, count - start) * width)
-                store.append([Piece(campaign.id, 1, rows), Piece(campaign.id, 1, rows[: 10 * width])], 0)
-            before, size = peak_megabytes(), store.size(campaign.id, 1)
+                store.append_reports(
+                    [PostedReports(campaign.id, 1, rows), PostedReports(campaign.id, 1, rows[: 10 * width])], 0
+                )
+            before, size = peak_megabytes(), store.stored_bytes(campaign.id, 1)
             stored = (place.state / "reports.sqlite").stat().st_size / size
-            mix, work = Mix(campaign, 1, PrivateKey.new()), Path(room, "work")
+            mix, work = RoundMixer(campaign, 1, PrivateKey.new()), Path(room, "work")
             work.mkdir()
             out = Path(room, "out")
             out.mkdir()

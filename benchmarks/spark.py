@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import shuffledp as sdp
-from shuffledp.collection.engine.spark_engine import BATCH_BYTES
-from tests.collection import standalone
+from shuffledp.spark.engine import BATCH_BYTES_SETTING
+from tests.collection import standalone_cluster
 
 BAR = 4.0
 """Processor times of KRR over those of plain counting, at the most."""
@@ -130,12 +130,12 @@ def small_files(session: SparkSession, rows: int, options: int, place: Path) -> 
 
 
 def measured(
-    cluster: standalone.Cluster, mechanism: str, options: int, rows: int, room: Path, is_small: bool
+    cluster: standalone_cluster.Cluster, mechanism: str, options: int, rows: int, room: Path, is_small: bool
 ) -> dict[str, Any]:
     """Plain counting, the three roles, and a whole collection."""
     engine = sdp.spark.Spark(master=cluster.master)
     # As docs/spark.md says of sessions for numbers; ``collect`` sets it by itself.
-    engine.session.conf.set(BATCH_BYTES, str((1 << 31) - 1))
+    engine.session.conf.set(BATCH_BYTES_SETTING, str((1 << 31) - 1))
     watch = Watch(cluster.workers)
     found: dict[str, Any] = {"mechanism": mechanism, "options": options, "rows": rows}
     for name, size in (("first", max(1000, rows // 100)), ("all", rows)):
@@ -179,7 +179,7 @@ def main() -> int:
         room, hidden = Path(name, "cluster"), Path(name, "driver")
         room.mkdir()
         hidden.mkdir()
-        with standalone.running(room, hidden) as cluster:
+        with standalone_cluster.run_cluster(room, hidden) as cluster:
             os.environ |= {"SPARK_CONF_DIR": str(cluster.configuration), "SPARK_LOCAL_IP": "127.0.0.1"}
             rows = given.files or int(given.rows)
             found = measured(cluster, given.mechanism, options, rows, hidden, bool(given.files))

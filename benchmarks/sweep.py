@@ -17,7 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.numerics.expectation import positive_part_mean
+from shuffledp.numerics.positive_part import positive_part_mean
 
 PUBLISHED, SOUND = "variation-ratio-published", "variation-ratio"
 
@@ -48,7 +48,7 @@ class Case:
         """Which route of the engine evaluates the divergence at ε."""
         own = self.parameters
         pair = own.pair(epsilon) if self.bound == SOUND else own.published_pair()
-        return positive_part_mean(pair.law(epsilon), self.users).route
+        return positive_part_mean(pair.law(epsilon), self.users).method
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from shuffledp import VariationRatio, amplify, trade_off
-from shuffledp.tradeoff.clone_error import CloneErrors
+from shuffledp.privacy.tradeoff_curves import CloneErrors
 
 LOCAL = 1.0
 USERS = (10**4, 10**6, 10**8)
@@ -37,7 +37,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 def measure(users: int, points: int) -> dict[str, float]:
     """One row: times, their ratio, and the gap to the exact curve where that is quick to know."""
-    curve = amplify(VariationRatio.of_ldp(LOCAL), users, bound="stronger-clone")
+    curve = amplify(VariationRatio.from_ldp(LOCAL), users, bound="stronger-clone")
     whole = trade_off(curve, points)
     together = seconds(lambda: trade_off(curve, points))
     sample = whole.epsilons[:: max(1, len(whole.epsilons) // SAMPLE)][:SAMPLE].tolist()
@@ -46,7 +46,7 @@ def measure(users: int, points: int) -> dict[str, float]:
     row["ratio"] = alone / together
     if users <= 10**6:
         scale = 2 * whole.advantage()
-        fpr, fnr = CloneErrors(LOCAL, users).exact(np.exp(scale * EXACT_SCORES))
+        fpr, fnr = CloneErrors(LOCAL, users).exact_errors(np.exp(scale * EXACT_SCORES))
         row["gap"] = float(np.max(fnr - whole.fnr(fpr)))
     return row
 

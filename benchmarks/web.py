@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shuffledp as sdp
-from tests.web.browser import ARGUMENTS, CHROMIUM, PageServer, serving
+from tests.web.browser import ARGUMENTS, PageServer, chromium_path, run_server
 
 USERS = ("1e3", "1e4", "1e5", "1e6", "1e7", "1e8")
 LOCALS = tuple(f"{1 + 0.05 * step:.2f}" for step in range(1, 13))
@@ -72,8 +72,8 @@ def painted(page: Page, server: PageServer) -> float:
 
 def measured() -> dict[str, Any]:
     """Everything, in one browser and one server."""
-    with serving() as server, sync_playwright() as started:
-        page = started.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS)).new_page()
+    with run_server() as server, sync_playwright() as started:
+        page = started.chromium.launch(executable_path=chromium_path(), args=list(ARGUMENTS)).new_page()
         paints = [painted(page, server) for _ in range(LOADS)]
         rows = []
         for users in USERS:

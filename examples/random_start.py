@@ -18,7 +18,7 @@ from flights import CLIENTS, Flights, departures
 from scipy.special import expit, log_expit
 
 import shuffledp as sdp
-from shuffledp.document import epsilon_text
+from shuffledp._core.formatting import format_epsilon
 from shuffledp.tradeoff import GaussianTradeOff, Logistic, NoisyStep
 
 DELTA = 1e-6
@@ -30,7 +30,7 @@ RATE = 8.0 / CLIENTS
 
 def from_random_start(steps: int, noise: float) -> sdp.PrivacyCurve:
     """All steps, for records that are there or not."""
-    first = sdp.privacy_curve(NoisyStep(Logistic(LIMIT), noise).guaranteed())
+    first = sdp.privacy_curve(NoisyStep(Logistic(LIMIT), noise).guaranteed_curve())
     later = sdp.privacy_curve(GaussianTradeOff(LIMIT / noise))
     return sdp.compose([first, *[later] * (steps - 1)])
 
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     begun, exact = descend(records, 0, 0.0, rng[0]), descend(records, asked.steps, 0.0, rng[1])
     private = descend(records, asked.steps, asked.noise, rng[2])
     print(f"records            {len(records.late):,}; steps {asked.steps}; noise {asked.noise:g}")
-    print(f"ε of all steps     {epsilon_text(start)} at δ = {DELTA:g}, for a record that is there or not")
-    print(f"  fixed start      {epsilon_text(fixed)}")
+    print(f"ε of all steps     {format_epsilon(start)} at δ = {DELTA:g}, for a record that is there or not")
+    print(f"  fixed start      {format_epsilon(fixed)}")
     print(f"loss on {len(others.late):,} other flights")
     for name, model in (("start", begun), ("no privacy", exact), ("private", private)):
         print(f"  {name:<16} {loss(others, model):.4f}")

@@ -20,8 +20,8 @@ from flights import FEATURES, Flights, Floats, flights
 from scipy.special import expit
 
 import shuffledp as sdp
-from shuffledp.bounds.schedule import CONDITION
-from shuffledp.document import epsilon_text
+from shuffledp._core.formatting import format_epsilon
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 
 DELTA = 1e-6
 RATE = 4.0
@@ -78,11 +78,11 @@ def learn(
     return np.asarray(np.mean(models[len(models) // 2 :], axis=0))
 
 
-def drawn_anew(schedule: sdp.Schedule, chance: Chance) -> Iterator[list[int]]:
+def drawn_anew(schedule: sdp.Participation, chance: Chance) -> Iterator[list[int]]:
     """The clients of each round of the schedule."""
     assert schedule.of is not None
     for _ in range(schedule.rounds):
-        yield chance.some(schedule.of, schedule.expected)
+        yield chance.some(schedule.of, schedule.expected_users)
 
 
 def each_once(clients: int, size: int, chance: Chance) -> Iterator[list[int]]:
@@ -113,18 +113,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
 
     clients, others = flights()
-    schedule = sdp.Schedule(users=asked.clients, of=len(clients.late), rounds=asked.rounds)
+    schedule = sdp.Participation(users=asked.clients, of=len(clients.late), rounds=asked.rounds)
     mechanism: sdp.Mechanism = sdp.PrivUnitOptimized(asked.epsilon_local, FEATURES)
     if asked.compressed:
         mechanism = sdp.Compressed(sdp.PrivUnitG(asked.epsilon_local, FEATURES), prg="shake128")
     curve = schedule.curve(mechanism, effort="quick")
     secret = curve.epsilon(DELTA).upper
-    known = schedule.known(mechanism, effort="quick").epsilon(DELTA).upper
+    known = schedule.disclosed_sample_curve(mechanism, effort="quick").epsilon(DELTA).upper
 
-    print(f"clients            {schedule.words()}; {schedule.rounds} rounds")
+    print(f"clients            {schedule.describe()}; {schedule.rounds} rounds")
     print(f"a message          local ε {asked.epsilon_local:g}, {FEATURES} numbers in {mechanism.message_bits} bits")
-    print(f"ε of all rounds    {epsilon_text(secret)} at δ = {DELTA:g}; {CONDITION}")
-    print(f"  if it is known   {epsilon_text(known)} for a client who is drawn every time")
+    print(f"ε of all rounds    {format_epsilon(secret)} at δ = {DELTA:g}; {SAMPLING_SECRECY_CONDITION}")
+    print(f"  if it is known   {format_epsilon(known)} for a client who is drawn every time")
     print(f"  no shuffler      {asked.rounds * asked.epsilon_local:g} for such a client, with the same model")
     if curve.note:
         print(f"  note             {curve.note}")
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exact = others.accuracy(learn(clients, drawn_anew(schedule, chance), None, chance))
     chance = Chance.of(asked.seed)
     shuffled = others.accuracy(learn(clients, drawn_anew(schedule, chance), mechanism, chance))
-    alone = without_shuffler(clients, others, schedule.expected, secret, asked.seed)
+    alone = without_shuffler(clients, others, schedule.expected_users, secret, asked.seed)
     print(f"accuracy on {len(others.late):,} other flights")
     print(f"  always in time   {1 - others.late.mean():.3f}")
     print(f"  no privacy       {exact:.3f}")

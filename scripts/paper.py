@@ -1,4 +1,4 @@
-"""Writes the tables of docs/paper.md: the guarantee over all crowds beside the best other bound and an attack.
+"""Writes the tables of docs/paper.md: the worst-dataset bound beside the best other bound and an attack.
 
 python scripts/paper.py
 """
@@ -31,7 +31,10 @@ def told(mechanism: sdp.Mechanism) -> str:
 
 
 def row(randomizer: sdp.Randomizer, users: int) -> tuple[float, float, float | None, str, float] | None:
-    """Before, now, attack, the bound of the smaller one, seconds of processor time; None where it does not apply."""
+    """Returns ε without and with the worst-dataset bound, the attack's ε, the smaller bound's name, and seconds.
+
+    The seconds are processor time. None if the worst-dataset bound does not apply.
+    """
     before = sdp.amplify(randomizer, users, effort="quick").epsilon(DELTA)
     start = time.process_time()
     try:
@@ -84,7 +87,7 @@ def of_ratios(console: Console) -> Iterator[str]:
     yield "| ε0 | stronger clones | all crowds | attained |"
     yield "|---|---|---|---|"
     for local in track((0.5, 1.0, 2.0, 3.0), "Any randomizer", console=console, transient=True):
-        any_one = sdp.VariationRatio.of_ldp(local)
+        any_one = sdp.VariationRatio.from_ldp(local)
         older, now = (
             sdp.amplify(any_one, 10_000, bound=bound).epsilon(DELTA).upper for bound in ("stronger-clone", "all-crowds")
         )

@@ -1,7 +1,7 @@
-"""Which test touches which definition of the package: by what each test refers to, not by words that look alike.
+"""Finds the definitions of the package that each test refers to.
 
-The source is read, not imported. A name counts where it is resolved, through imports and re-exports, to the file where
-it is defined. Helpers, fixtures and constants of the same file belong to the tests that use them.
+The source is parsed, not imported. A name counts if imports and re-exports resolve it to the file that defines it, so
+that equal words do not match. Helpers, fixtures and constants of a test file count for the tests that use them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src"
+SOURCES = (ROOT / "src", ROOT / "packages" / "shuffledp-verify" / "src")
+"""Source folders of this package and of the verifier."""
 BY_NAME = {"bound", "against"}
-"""Keywords and columns of tests that take a bound by its name."""
+"""Keywords and parametrised columns of tests that select a bound by its name."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What a piece of code refers to."""
+    """References of a piece of code."""
 
     names: set[str] = field(default_factory=set)
     """Definitions, as ``shuffledp.module.Name``."""
     attributes: set[str] = field(default_factory=set)
     bounds: set[str] = field(default_factory=set)
-    """Texts that stand where a bound is chosen by its name."""
+    """Names of bounds, at places that select a bound by name."""
 
     def add(self, other: Touched) -> None:
         for mine, yours in (
@@ -39,16 +40,18 @@ class Touched:
 
 
 def module_of(path: Path) -> str:
-    """The dotted name of a file of the package, or of the tests."""
-    base = SOURCE if path.is_relative_to(SOURCE) else ROOT
+    """Returns the dotted name of a file of the package or of the tests."""
+    base = next((source for source in SOURCES if path.is_relative_to(source)), ROOT)
     parts = path.relative_to(base).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def file_of(module: str) -> Path | None:
-    """The file of a module of the package."""
-    place = SOURCE.joinpath(*module.split("."))
-    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    """Returns the file of a module, or None if it is not part of the package."""
+    places = [source.joinpath(*module.split(".")) for source in SOURCES]
+    # A package that imports its names lazily lists them in its stub.
+    files = [path for at in places for path in (at.with_suffix(".py"), at / "__init__.pyi", at / "__init__.py")]
+    return next((path for path in files if path.is_file()), None)
 
 
 @cache
@@ -70,7 +73,7 @@ WORTH_A_LOOK = (
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:
-    """All nodes below one that can tell anything; the cheapest way to walk a tree, as this is most of the work."""
+    """Returns all nodes below one that can hold references; a loop, because it takes most of the running time."""
     found, waiting = [], [node]
     while waiting:
         now = waiting.pop()
@@ -87,13 +90,13 @@ def parts_of(node: ast.AST) -> list[ast.AST]:
 
 @cache
 def walked(path: Path) -> dict[ast.stmt, list[ast.AST]]:
-    """What stands on the top level of a file, each with the nodes below it."""
+    """Returns the top-level statements of a file, each with the nodes below it."""
     return {node: parts_of(node) for node in parsed(path).body}
 
 
 @cache
 def imports(path: Path) -> dict[str, str]:
-    """Local names and what they stand for, of a whole file, imports inside functions included."""
+    """Returns the imported names of a file, including imports inside functions, with their full names."""
     found: dict[str, str] = {}
     for node in (part for parts in walked(path).values() for part in parts):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -106,7 +109,7 @@ def imports(path: Path) -> dict[str, str]:
 
 @cache
 def defined(name: str) -> str:
-    """Where a dotted name leads, through re-exports; itself if that is not known."""
+    """Follows a dotted name through re-exports to its definition; returns it unchanged if it is not in the package."""
     module, _, last = name.rpartition(".")
     path = file_of(module) if module else None
     if path is None:
@@ -116,7 +119,7 @@ def defined(name: str) -> str:
 
 
 def touched(path: Path, node: ast.stmt) -> Touched:
-    """What one node of a file refers to."""
+    """Returns the references of one top-level statement."""
     known, found = imports(path), Touched()
     own = module_of(path)
     for part in walked(path)[node]:
@@ -132,7 +135,7 @@ def touched(path: Path, node: ast.stmt) -> Touched:
 
 
 def _chain(node: ast.AST) -> list[str]:
-    """a.b.c as its words; nothing for other expressions."""
+    """Returns the words of a chain a.b.c; empty for other expressions."""
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Attribute):
@@ -142,7 +145,7 @@ def _chain(node: ast.AST) -> list[str]:
 
 
 def _resolved(start: str, rest: list[str]) -> Iterator[str]:
-    """Every beginning of the chain, each as the place where it is defined."""
+    """Yields the definition of every prefix of a chain."""
     name = defined(start)
     yield name
     for word in rest:
@@ -151,11 +154,11 @@ def _resolved(start: str, rest: list[str]) -> Iterator[str]:
 
 
 def _chosen_bounds(node: ast.AST) -> Iterator[str]:
-    """Texts after ``bound=``, in ``BOUND_OF[…]``, after "--bound", and of a parametrised column that is called so."""
+    """Yields the texts after ``bound=``, in ``BOUNDS_BY_NAME[…]``, after "--bound", and in a column named bound."""
     if isinstance(node, ast.keyword) and node.arg in BY_NAME:
         yield from _texts(node.value)
     elif isinstance(node, ast.Subscript):
-        if _chain(node.value)[-1:] == ["BOUND_OF"]:
+        if _chain(node.value)[-1:] == ["BOUNDS_BY_NAME"]:
             yield from _texts(node.slice)
     elif isinstance(node, ast.List | ast.Tuple | ast.Call):
         words = node.args if isinstance(node, ast.Call) else node.elts
@@ -173,7 +176,7 @@ def _texts(node: ast.AST) -> set[str]:
 
 @cache
 def tests_of(path: Path) -> dict[str, Touched]:
-    """Every test function of a file with all that it touches, by way of what it uses of the same file, too."""
+    """Returns the tests of a file, each with its references and those of the helpers that it uses from the file."""
     parts: dict[str, list[ast.stmt]] = {}
     for node in parsed(path).body:
         for name in _names(node):
@@ -215,9 +218,9 @@ def _closure(name: str, direct: dict[str, list[Touched]], own: str, parts: dict[
 
 @cache
 def users_of() -> dict[str, set[str]]:
-    """Definitions of the package, and which others refer to each."""
+    """Returns for each definition of the package the other definitions that refer to it."""
     found: dict[str, set[str]] = {}
-    for path in sorted((SOURCE / "shuffledp").rglob("*.py")):
+    for path in sorted(path for source in SOURCES for path in source.rglob("*.py")):
         own = module_of(path)
         for node in parsed(path).body:
             for name in _names(node):

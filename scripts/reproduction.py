@@ -1,8 +1,8 @@
-"""Writes docs/reproduction.md: one line of verdict for each claim of the papers that was computed again.
+"""Writes docs/reproduction.md: a one-line verdict for each claim of the papers that was recomputed.
 
 python scripts/reproduction.py [RESULT.json]
 
-RESULT.json is what ``shuffledp reproduce --all --out DIR --json`` printed; without it everything is run first.
+RESULT.json is the output of ``./run reproduce --all --out DIR --json``; without it everything is computed first.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PAPERS = {
 }
 HEAD = """# What of the papers is reproduced
 
-`shuffledp reproduce --all --out DIR` makes every table and figure of the four papers that is about numbers: a CSV and a
-figure each, with four columns as far as they apply: *printed*, what stands in the paper; *published*, what its formula
-gives; *sound*, what is proved; *attack*, what is attained on a constructed dataset, so that nothing sound is below it.
-Keys of errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced** has a test that
-computes both sides, in `tests/reproduction` or among the errata: `ELSEWHERE` in `test_both_sides.py` finds it by the
-key in brackets.
+In a checkout, `./run reproduce --all --out DIR` makes every table and figure of the four papers that is about numbers:
+a CSV and a figure each, with four columns as far as they apply: *printed*, the number in the paper; *published*, the
+value of its formula; *sound*, the number that is proved; *attack*, what a constructed dataset attains, so that nothing
+sound is below it. Keys of errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced**
+has a test that computes both sides, in `tests/reproduction` or among the errata: `ELSEWHERE` in `test_both_sides.py`
+finds it by the key in brackets.
 
 Made by `scripts/reproduction.py` from a run.
 """

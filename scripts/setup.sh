@@ -17,6 +17,8 @@ root=$1
 level=$2
 venv=$root/.venv
 python=$venv/bin/python
+# The package that proves claims again, which this one needs: installed from here, as this one is.
+verifier=packages/shuffledp-verify
 
 fail() {
   printf 'shuffledp: %s\n' "$1" >&2
@@ -36,8 +38,9 @@ print(seen.hexdigest())' "$root" "${@:2}" 2>/dev/null
 }
 
 fingerprint_of_level() {
-  # The version is part of what is installed beside the packages.
-  local files=("$root/pyproject.toml" "$root/requirements.txt" "$root/src/shuffledp/version.py")
+  # The versions are part of what is installed beside the packages.
+  local files=("$root/pyproject.toml" "$root/requirements.txt" "$root/src/shuffledp/_core/version.py")
+  files+=("$root/$verifier/pyproject.toml" "$root/$verifier/src/shuffledp_verify/__init__.py")
   [ "$1" = run ] || files+=("$root/requirements-test.txt")
   fingerprint "${SHUFFLEDP_PYTHON:-$python}" "${files[@]}"
 }
@@ -174,7 +177,7 @@ set_up() {
   show_progress "$(grep -c == "$requirements")" 9>&- &
   progress=$!
   pip_install --require-hashes -r "$requirements"
-  same "$venv/.ready-run" "$stamp_run" || pip_install --no-deps --no-build-isolation -e .
+  same "$venv/.ready-run" "$stamp_run" || pip_install --no-deps --no-build-isolation -e "$verifier" -e .
   stop_progress
 
   rm -f "$venv/.unfinished"

@@ -3,7 +3,7 @@
 python scripts/theorems.py            rewrite the table
 python scripts/theorems.py --check    only compare; exit code 1 if the table is out of date
 
-The source is read, not imported, so that no optional dependency is needed.
+The source is parsed, not imported, so that no optional dependency is needed.
 """
 
 from __future__ import annotations
@@ -23,57 +23,60 @@ import references
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "shuffledp"
+VERIFIER = ROOT / "packages" / "shuffledp-verify" / "src" / "shuffledp_verify"
 TESTS = ROOT / "tests"
 PAGE = ROOT / "docs" / "theorems.md"
 BEGIN = "<!-- made from docstrings by scripts/theorems.py: begin -->"
 END = "<!-- end -->"
-LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["shuffledp"]["layers"]
-MOST_TESTS = 3
-"""Named for each statement; there may be more."""
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+LAYERS = [layer for group in CONTRACTS[0]["layers"][::-1] for layer in re.split(r" [:|] ", group)]
+MAX_TESTS = 3
+"""Largest number of tests listed for each statement."""
 REFUSAL = re.compile("bad_|refus|sentence|no_message|errors$")
-"""Tests of what is not computed stand last."""
+"""Names of tests of refused input, which are listed last."""
 KEYS = ("VR", "MDP", "LC", "FDP", "PB", "FMT21", "FMT23", "SCW25", "BC20", "BCJM21", "CZ22", "GKMPS21", "LWY22",
         "BBGN20", "DUMP")  # fmt: skip
-"""Sources in the order of the page's list."""
+"""Sources, in the order of the page's list."""
 OWN = "Of this project and of textbooks"
 LABEL = re.compile(r"(Theorem|Requires|Returns|Deviates):\s*(.*)")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A class or function that implements a statement, and what its docstring says of it."""
+    """A class or function that implements a statement, with the labelled parts of its docstring."""
 
     file: Path
     name: str
     alias: str
-    """The name by which users choose it ("" if there is none)."""
+    """The name by which users select it; empty if there is none."""
     summary: str
     parts: dict[str, str]
 
     @cached_property
     def place(self) -> str:
-        """Its definition, or that of its class, as a dotted name."""
+        """The dotted name of its definition, or of its class."""
         return f"{references.module_of(self.file)}.{self.name.split('.')[0]}"
 
     @cached_property
     def chosen(self) -> str:
-        """The name by which a bound is chosen; "" for everything else."""
-        return self.alias if self.file.parent.name == "bounds" else ""
+        """The name by which a bound is selected; empty for everything else."""
+        in_bounds = self.file.parent.name == "bounds" and not self.file.name.startswith("metric_")
+        return self.alias if in_bounds else ""
 
     @cached_property
     def methods(self) -> frozenset[str]:
-        """What of its class it is: nothing for a whole one."""
+        """The method's name, or the empty set for a class or function."""
         return frozenset(self.name.split(".")[1:])
 
     def touched_by(self, found: references.Touched) -> bool:
-        """Whether a test refers to it: a bound also by the name that users choose it by, a method also by its own."""
+        """Returns True if a test refers to the definition, and to the method by name, or selects the bound by name."""
         if self.chosen and self.chosen in found.bounds:
             return True
         return self.place in found.names and self.methods <= found.attributes
 
 
 def parts_of(docstring: str) -> dict[str, str]:
-    """The labelled parts of a docstring; a part ends at the next label or at an empty line."""
+    """Returns the labelled parts of a docstring; a part ends at the next label or at an empty line."""
     found: dict[str, str] = {}
     label = None
     for line in inspect.cleandoc(docstring).splitlines():
@@ -95,14 +98,19 @@ def first_sentence(docstring: str) -> str:
 
 @cache
 def statements() -> tuple[Statement, ...]:
-    """Every class, function and method whose docstring has a ``Theorem:`` line, in the order of the layers."""
-    files = sorted(PACKAGE.rglob("*.py"), key=lambda path: (_layer(path), path))
+    """Returns every class, function and method whose docstring has a ``Theorem:`` line, in the order of the layers."""
+    files = sorted([*PACKAGE.rglob("*.py"), *VERIFIER.rglob("*.py")], key=lambda path: (_layer(path), path))
     return tuple(statement for path in files for statement in _walk(path, references.parsed(path), ""))
 
 
 def _layer(path: Path) -> int:
-    first = path.relative_to(PACKAGE).parts[0]
+    first = _room(path)
     return LAYERS.index(first) if first in LAYERS else -1
+
+
+def _room(path: Path) -> str:
+    """Returns the layer of a file; the verifier belongs to the certificates, whose tests cover it."""
+    return "certificates" if path.is_relative_to(VERIFIER) else path.relative_to(PACKAGE).parts[0]
 
 
 def _walk(path: Path, parent: ast.Module | ast.ClassDef, prefix: str) -> Iterator[Statement]:
@@ -119,7 +127,7 @@ def _walk(path: Path, parent: ast.Module | ast.ClassDef, prefix: str) -> Iterato
 
 
 def _alias(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """The value of the class attribute ``name``, where it is a plain string."""
+    """Returns the class attribute ``name`` if it is a plain string."""
     for item in node.body:
         if isinstance(item, ast.Assign) and [ast.unparse(target) for target in item.targets] == ["name"]:
             return str(ast.literal_eval(item.value))
@@ -128,23 +136,26 @@ def _alias(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 @cache
 def all_tests() -> dict[tuple[Path, str], references.Touched]:
-    """Every test by file and name. Those beside the folders are about the package as a whole and name everything."""
+    """Returns the references of every test, by file and name.
+
+    Tests directly in the tests' folder are about the whole package and name everything, so they are left out.
+    """
     files = sorted(TESTS.glob("*/**/test_*.py"))
     return {(path, name): found for path in files for name, found in references.tests_of(path).items()}
 
 
 @cache
 def about() -> dict[tuple[Path, str], int]:
-    """How many statements each test touches: the fewer, the more it is about each of them."""
+    """Returns the number of statements that each test refers to; a small number means a specific test."""
     return {test: sum(one.touched_by(found) for one in statements()) for test, found in all_tests().items()}
 
 
 def tests_for(statement: Statement) -> tuple[str, list[tuple[Path, str]]]:
-    """By way of which other definition ("" if none is needed), and the few tests that are most about it."""
+    """Returns the definition through which a statement is tested (empty if directly), and its most specific tests."""
     direct = [test for test, found in all_tests().items() if statement.touched_by(found)]
     if direct:
         return "", _most_about(statement, direct)
-    # What is no name in any test is tested by way of what uses it, best where a method is called by its own name.
+    # A definition that no test names is tested through its users, preferably by tests that also name the method.
     for methods in (statement.methods, frozenset()):
         user, through = _by_way_of(statement.place, methods)
         if through:
@@ -153,7 +164,7 @@ def tests_for(statement: Statement) -> tuple[str, list[tuple[Path, str]]]:
 
 
 def _by_way_of(place: str, methods: frozenset[str]) -> tuple[str, list[tuple[Path, str]]]:
-    """The nearest definition that uses this one and that tests refer to, and these tests."""
+    """Returns the nearest user of a definition that tests refer to, and these tests."""
     waiting, seen = [place], {place}
     while waiting:
         users = sorted(user for one in waiting for user in references.users_of().get(one, ()) if user not in seen)
@@ -170,18 +181,18 @@ def _most_about(statement: Statement, tests: list[tuple[Path, str]]) -> list[tup
     def rank(test: tuple[Path, str]) -> tuple[object, ...]:
         path, name = test
         beside = statement.file.stem in path.stem
-        same_layer = path.relative_to(TESTS).parts[0] == statement.file.relative_to(PACKAGE).parts[0]
+        same_layer = path.relative_to(TESTS).parts[0] == _room(statement.file)
         refusal = bool(REFUSAL.search(name))
         return (refusal, not beside, about()[test], not same_layer, path.as_posix(), name)
 
-    return sorted(tests, key=rank)[:MOST_TESTS]
+    return sorted(tests, key=rank)[:MAX_TESTS]
 
 
 @cache
 def table() -> str:
-    """A table for each source, in the order of the list of keys; the same for every page: made once in a process."""
+    """Returns a table for each source, in the order of KEYS; computed once per process."""
     groups: dict[str, list[Statement]] = {key: [] for key in (*KEYS, "")}
-    # All syntax trees stay: looking for garbage among them takes as long as everything else.
+    # All syntax trees stay in memory, and garbage collection among them would double the running time.
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -196,7 +207,7 @@ def table() -> str:
 
 
 def source_of(statement: Statement) -> str:
-    """The key at the head of what it cites; "" where the proof is ours or a textbook's."""
+    """Returns the key at the head of the citation; empty for proofs of this project or of textbooks."""
     found = re.match(r"\W*\[([A-Z]{2,}\d*)\b", statement.parts["Theorem"])
     return found[1] if found else ""
 
@@ -205,13 +216,14 @@ def _rows(found: list[Statement]) -> str:
     lines = ["| statement | requires | code and tests |", "|---|---|---|"]
     for statement in found:
         head, colon, detail = _plain(statement.parts["Theorem"]).partition(": ")
-        code = statement.file.relative_to(PACKAGE).as_posix()
+        home = VERIFIER.parent if statement.file.is_relative_to(VERIFIER) else PACKAGE
+        code = statement.file.relative_to(home).as_posix()
         deviates = _plain(statement.parts.get("Deviates", ""))
         cells = [
             f"**{head.rstrip('.')}**{colon}{detail}<br>*{_plain(statement.summary).rstrip('.')}.*",
             _plain(statement.parts.get("Requires", "–")) + (f"<br>**Deviates**: {deviates}" if deviates else ""),
-            f"`{statement.name}` in [{code}](../src/shuffledp/{code}#{statement.name.rpartition('.')[2]})<br>"
-            + _tests_cell(statement),
+            f"`{statement.name}` in [{code}](../{home.relative_to(ROOT).as_posix()}/{code}"
+            f"#{statement.name.rpartition('.')[2]})<br>" + _tests_cell(statement),
         ]
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)
@@ -229,7 +241,7 @@ def _link(path: Path, name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A docstring's words as Markdown: their underscores and stars are no emphasis."""
+    """Returns a docstring's text as Markdown, with underscores and stars escaped."""
     parts = re.split(r"(`[^`]*`)", re.sub(r"(?<=[\w)])_\+", "₊", text.replace("``", "`")))
     return "".join(
         one if place % 2 else re.sub(r"(?<=[)'∫])_(?=\S)|(?<=\w)\*", r"\\\g<0>", one) for place, one in enumerate(parts)
@@ -237,7 +249,7 @@ def _plain(text: str) -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with the table between its two markers made anew."""
+    """Returns the page with a new table between its two markers."""
     head, begin, rest = page.partition(BEGIN)
     _, end, foot = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""Writes docs/tightness.md: for each mechanism, the guarantee, what an attack attains, and the gap between them.
+"""Writes docs/tightness.md: for each mechanism the guarantee, an attack's ε, and the gap between them.
 
 python scripts/tightness.py
 """
@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.progress import track
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.numerics.many_crowds import squares
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.numerics.worst_mixture import chi_squared_distances
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tightness.md"
 USERS, DELTA = 10_000, 1e-6
 LOCAL = (0.5, 1.0, 3.0)
-MOST_GAP = 0.5
-"""Percent; a larger one is explained."""
+MAX_GAP = 0.5
+"""Largest gap in percent that is left without an explanation."""
 NONE = "–"
 HEAD = f"""# How tight the numbers are
 
@@ -28,7 +28,7 @@ For each mechanism, at n = {USERS:,} users and δ = {DELTA:g}: the smallest cert
 over all crowds ([crowds.md](crowds.md)), the largest ε that a known attack on a constructed dataset proves, and the gap
 between it and the smaller guarantee. No guarantee can be below the attack. A large gap means that the truth lies
 somewhere between: either a better proof or a better attack is missing; below the table is which, where it is more than
-{MOST_GAP:g}%. The attacks let all others hold one value, or values drawn from one law.
+{MAX_GAP:g}%. The attacks let all others hold one value, or values drawn from one law.
 
 χ\\* is what counts where many take part: χ\\*² = max over x0, x1, x of Σ_y (R_x0−R_x1)²/R_x, and a shuffled round is
 Gaussian with μ = χ\\*/√n in the limit. It is told where a mechanism states every law of other users; where these are
@@ -60,9 +60,9 @@ WHY = {
     ),
     "sqkr": "the guarantee lets every coefficient have the largest size at once. See below.",
 }
-"""Why a gap is left, for each mechanism that has one."""
+"""Reason for the gap of each mechanism that has one."""
 NOTES = "## SQKR"
-"""From here on the page is written by hand."""
+"""Heading at which the handwritten part of the page begins."""
 
 
 def instances(local: float) -> list[Mechanism]:
@@ -104,8 +104,8 @@ def told(mechanism: Mechanism) -> str:
 
 
 def chi(mechanism: Mechanism) -> str:
-    """χ*, where every law of other users is stated."""
-    found = [float(squares(one.view).max()) for one in mechanism.others()]
+    """Returns χ* if the laws of other users are stated."""
+    found = [float(chi_squared_distances(one.probabilities).max()) for one in mechanism.other_users()]
     return f"{math.sqrt(max(found)):.5g}" if found else NONE
 
 
@@ -117,7 +117,7 @@ def all_crowds(mechanism: Mechanism) -> float | None:
 
 
 def row(mechanism: Mechanism) -> tuple[str, float | None]:
-    """A line of the table, and the gap in percent; None where no attack is known."""
+    """Returns a line of the table and the gap in percent; None if no attack is known."""
     quick, crowds = sdp.amplify(mechanism, USERS, effort="quick").epsilon(DELTA), all_crowds(mechanism)
     least, lower = min(quick.upper, crowds or math.inf), quick.lower
     gap = None if not lower else 100 * (least / lower - 1)
@@ -127,8 +127,8 @@ def row(mechanism: Mechanism) -> tuple[str, float | None]:
 
 
 def explained(gaps: Sequence[tuple[str, float | None]]) -> list[str]:
-    """A sentence for each mechanism with a gap, or without an attack."""
-    open_ones = list(dict.fromkeys(name for name, gap in gaps if gap is None or gap > MOST_GAP))
+    """Returns a sentence for each mechanism with a gap or without an attack."""
+    open_ones = list(dict.fromkeys(name for name, gap in gaps if gap is None or gap > MAX_GAP))
     return [f"- `{name}`: {WHY[name]}" for name in open_ones]
 
 

@@ -6,11 +6,16 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import shared
-from tests.service.postgres import Postgres, postgres
+from tests import shared_results
+
+if TYPE_CHECKING:
+    from tests.service.postgres import Postgres
+
+pytest_plugins = ["pytester", "tests.tiers"]
 
 
 def pytest_collection_finish() -> None:
@@ -39,22 +44,24 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def database_server() -> Iterator[Postgres]:
     """One for all tests of a process."""
-    with postgres() as server:
+    from tests.service.postgres import run_postgres
+
+    with run_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where processes of one run leave what they computed for each other."""
-    return shared.folder_of(tmp_path_factory)
+    return shared_results.shared_folder_path(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def each_curve_once() -> Iterator[None]:
     """For modules whose tests ask the same few curves again and again."""
-    from tests.told_once import told_once
+    from tests.cached_curves import cache_curves
 
-    with told_once():
+    with cache_curves():
         yield
 
 
@@ -65,14 +72,14 @@ def few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     For comparisons with brute force over a few users: where a bound is nearest to the truth, by 2%, finer pieces give
     the same number.
     """
-    from shuffledp.numerics import worst_crowd
+    from shuffledp.numerics import worst_mixture
 
-    monkeypatch.setattr(worst_crowd, "MOST_PIECES", 3)
+    monkeypatch.setattr(worst_mixture, "MAX_PIECES", 3)
 
 
 @pytest.fixture(scope="module")
 def no_pictures() -> Iterator[None]:
     """For modules whose collections nobody looks at: what is drawn is tested by tests/collection/test_plot.py."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shuffledp.figure.can_draw", lambda: False)
+        patch.setattr("shuffledp._core.plotting.has_matplotlib", lambda: False)
         yield

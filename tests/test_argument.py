@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp import argument
+from shuffledp._core import validation
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism
 
 FLOATS = (np.float16, np.float32, np.float64, np.longdouble)
 WHOLE = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -59,20 +59,20 @@ def test_a_number_between_floats_goes_to_the_side_that_is_asked_for() -> None:
     given += [Fraction(rng.getrandbits(200), 1 + rng.getrandbits(190)) for _ in range(200)]
     given += [Decimal(rng.getrandbits(99)).scaleb(-rng.randrange(60)) for _ in range(200)]
     for number in given:
-        low, high = argument.real("t", "x", number), argument.real("t", "x", number, up=True)
+        low, high = validation.real("t", "x", number), validation.real("t", "x", number, up=True)
         assert low <= number <= high
         assert high == math.nextafter(low, math.inf) or low == high == number
     long = np.longdouble(1) + np.finfo(np.longdouble).eps
-    assert argument.real("t", "x", long) == 1.0 <= long <= argument.real("t", "x", long, up=True)
+    assert validation.real("t", "x", long) == 1.0 <= long <= validation.real("t", "x", long, up=True)
 
 
 def test_a_decimal_of_any_exponent_costs_nothing() -> None:
     """No number is written out in full."""
     huge, tiny = Decimal("1e999999999"), Decimal("1e-999999999")
-    assert argument.real("t", "x", huge) == np.finfo(np.float64).max
-    assert argument.real("t", "x", huge, up=True) == math.inf
-    assert argument.real("t", "x", tiny) == 0.0 < argument.real("t", "x", tiny, up=True)
-    for check in (argument.count, argument.exact):
+    assert validation.real("t", "x", huge) == np.finfo(np.float64).max
+    assert validation.real("t", "x", huge, up=True) == math.inf
+    assert validation.real("t", "x", tiny) == 0.0 < validation.real("t", "x", tiny, up=True)
+    for check in (validation.count, validation.exact):
         for number in (huge, tiny):
             with pytest.raises(ValueError, match="x must be"):
                 check("t", "x", number)
@@ -81,33 +81,33 @@ def test_a_decimal_of_any_exponent_costs_nothing() -> None:
 def test_a_refused_number_is_shown_in_short() -> None:
     """Also one that Python would not write."""
     with pytest.raises(ValueError, match="at least 1, got a number of thousands of digits"):
-        argument.count("t", "x", -(10**9999))
+        validation.count("t", "x", -(10**9999))
     with pytest.raises(ValueError, match=r"got 0\.10000000149011612"):
-        argument.count("t", "x", np.float32(0.1))
+        validation.count("t", "x", np.float32(0.1))
     with pytest.raises(TypeError, match=r"t: x must be a number, got '1111.{10,60}…\."):
-        argument.real("t", "x", "1" * 1000)
+        validation.real("t", "x", "1" * 1000)
 
 
 def test_whole_numbers_and_exact_ones() -> None:
     """Counts take whole numbers of any type; what can be kept exact is."""
     for number in (7, 1_000_000, 2**52):
-        assert {argument.count("t", "x", form) for form in forms(number)} == {number}
-    assert argument.exact("t", "x", Decimal("0.1")) == Fraction(1, 10)
-    assert argument.exact("t", "x", np.float32(0.1)) == Fraction(float(np.float32(0.1)))
+        assert {validation.count("t", "x", form) for form in forms(number)} == {number}
+    assert validation.exact("t", "x", Decimal("0.1")) == Fraction(1, 10)
+    assert validation.exact("t", "x", np.float32(0.1)) == Fraction(float(np.float32(0.1)))
 
 
 def test_rows_of_numbers() -> None:
     """Each entry as it would be on its own."""
     given = [Fraction(1, 3), Decimal("0.1"), None, 2, np.float32(0.5)]
-    low, high = argument.reals("t", "x", given), argument.reals("t", "x", given, up=True)
+    low, high = validation.reals("t", "x", given), validation.reals("t", "x", given, up=True)
     assert (low[[0, 1]] < high[[0, 1]]).all()
     assert low[3] == high[3] == 2.0
     assert np.isnan(low[2])
     assert np.isnan(high[2])
-    assert argument.reals("t", "x", np.array([2**53 + 1]), up=True)[0] == 2**53 + 2
+    assert validation.reals("t", "x", np.array([2**53 + 1]), up=True)[0] == 2**53 + 2
     for bad in (["1"], [True], [1j], [Fraction(1, 3), "x"]):
         with pytest.raises(TypeError, match="t: x must be"):
-            argument.reals("t", "x", bad)
+            validation.reals("t", "x", bad)
 
 
 def own_settings(mechanism: Mechanism) -> dict[str, Any]:
@@ -128,10 +128,10 @@ def test_the_catalogue_takes_every_type_of_number(name: str) -> None:
         settings = own_settings(example)
         for key in numeric(settings):
             for form in forms(settings[key]):
-                assert repr(kind(**{**settings, key: form}).document()) == repr(example.document())
+                assert repr(kind(**{**settings, key: form}).to_document()) == repr(example.to_document())
         for _ in range(20):
             drawn = {key: rng.choice(list(forms(settings[key]))) for key in numeric(settings)}
-            assert repr(kind(**{**settings, **drawn}).document()) == repr(example.document())
+            assert repr(kind(**{**settings, **drawn}).to_document()) == repr(example.to_document())
 
 
 @pytest.mark.parametrize("name", sorted(all_mechanisms()))
@@ -145,7 +145,7 @@ def test_the_catalogue_refuses_what_is_no_number_by_its_own_sentence(name: str) 
                 kind(**{**settings, key: bad})
 
 
-@pytest.mark.parametrize("name", [name for name, kind in all_mechanisms().items() if "epsilon" in str(kind.tuning)])
+@pytest.mark.parametrize("name", [name for name, kind in all_mechanisms().items() if "epsilon" in str(kind.tunable)])
 def test_a_local_epsilon_that_is_no_float_is_never_exceeded(name: str) -> None:
     """The float below it: what is built keeps what was asked for."""
     kind = all_mechanisms()[name]
@@ -156,7 +156,7 @@ def test_a_local_epsilon_that_is_no_float_is_never_exceeded(name: str) -> None:
 
 
 KRR = sdp.KRR(2.0, 16)
-ANY = sdp.VariationRatio.of_ldp(1.0)
+ANY = sdp.VariationRatio.from_ldp(1.0)
 CURVE = sdp.amplify(ANY, 20, bound="variation-ratio")
 PLACES = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
 NORMAL = sdp.tradeoff.GaussianTradeOff(1.0)
@@ -196,14 +196,14 @@ CALLS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "p": (lambda x: sdp.VariationRatio(p=x, beta=0.25, q=4.0), 4),
     "beta": (lambda x: sdp.VariationRatio(p=4.0, beta=x, q=4.0), 0.25),
     "q": (lambda x: sdp.VariationRatio(p=4.0, beta=0.25, q=(x, 5.0), q_common=x), 4),
-    "of_ldp": (sdp.VariationRatio.of_ldp, 1.5),
+    "from_ldp": (sdp.VariationRatio.from_ldp, 1.5),
     "target": (lambda x: sdp.Target(x, x), 0.25),
     "risk target": (lambda x: sdp.RiskTarget(ppv=x, fpr=x, prior=x), 0.25),
     "tpr": (lambda x: sdp.AttackRisk(CURVE).tpr(x), 0.25),
     "bayes_risk": (lambda x: sdp.AttackRisk(CURVE).bayes_risk(x), 0.25),
     "ppv": (lambda x: sdp.AttackRisk(CURVE).ppv(x, x), 0.25),
     "GaussianTradeOff": (lambda x: sdp.tradeoff.GaussianTradeOff(x).delta(x), 0.5),
-    "segments' delta": (NORMAL.knots().delta, 0.5),
+    "segments' delta": (NORMAL.to_piecewise().delta, 0.5),
     "conjugate": (NORMAL.conjugate, -0.5),
     "privacy_curve": (lambda x: sdp.privacy_curve(NORMAL, users=x).epsilon(1e-5), 10),
     "divergence": (lambda x: sdp.divergence(NORMAL, "renyi", x), 2),
@@ -215,8 +215,8 @@ CALLS: dict[str, tuple[Callable[[Any], Any], float]] = {
     ),
     "AmplifiedMetric": (lambda x: sdp.metric.AmplifiedMetric(PLACES, users=100, delta=x).at_epsilon_local(x), 0.125),
     "lower_bound": (lambda x: sdp.metric.lower_bound(PLACES, 0, 1, users=x, delta=1e-3), 16),
-    "Segment": (lambda x: sdp.metric.Segment(x, 8, rate=x, cap=x).surroundings(x, 2), 0.25),
-    "Box": (lambda x: sdp.metric.Box(x, x, rate=x).surroundings((0, 0), (x, x)), 0.25),
+    "Segment": (lambda x: sdp.metric.Segment(x, 8, rate=x, cap=x).pair_distances(x, 2), 0.25),
+    "Box": (lambda x: sdp.metric.Box(x, x, rate=x).pair_distances((0, 0), (x, x)), 0.25),
     "DistanceMatrix": (lambda x: sdp.metric.DistanceMatrix([[0, x], [x, 0]]).matrix, 0.25),
     "Frequency": (lambda x: sdp.tasks.Frequency(x), 4),
     "KeyValue": (lambda x: sdp.tasks.KeyValue(["a", "b", "c"], 0, x, items=x), 2),
@@ -224,14 +224,16 @@ CALLS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "Location": (lambda x: sdp.tasks.Location(0, x, 0, x, columns=x, rows=x), 4),
     "Plan": (lambda x: sdp.Plan(sdp.tasks.Frequency(16), KRR, x, epsilon=x, delta=1e-6, rounds=x).document(), 2),
     "simulate": (
-        lambda x: sdp.simulate(sdp.Plan(sdp.tasks.Frequency(16), KRR, 9, 1, 1e-6), users=x, repeats=x, seed=x).found,
+        lambda x: (
+            sdp.simulate(sdp.Plan(sdp.tasks.Frequency(16), KRR, 9, 1, 1e-6), users=x, repeats=x, seed=x).simulated_error
+        ),
         8,
     ),
     "audit": (lambda x: sdp.audit(KRR, claimed=x, samples=200, confidence=x).claimed, 0.5),
     "interval": (lambda x: KRR.estimate(np.arange(16)).interval(x), 0.5),
-    "FromTable": (lambda x: sdp.FromTable([[x, 0.75], [0.75, x]]).document(), 0.25),
+    "FromTable": (lambda x: sdp.FromTable([[x, 0.75], [0.75, x]]).to_document(), 0.25),
     "weights": (lambda x: sdp.Parallel([KRR, KRR], weights=[x, 1]).settings(), 0.25),
-    "Compressed": (lambda x: sdp.Compressed(KRR, x).document(), 0.25),
+    "Compressed": (lambda x: sdp.Compressed(KRR, x).to_document(), 0.25),
     "SentPoint": (lambda x: sdp.SentPoint(sdp.FromDensity(_density, [-0.5, 0.5], 0, 1, 4), x, x).epsilon, 0.25),
 }
 
@@ -240,6 +242,7 @@ def _density(x: Any, y: Any) -> Any:
     return 1 + x * np.sin(2 * np.pi * y)
 
 
+@pytest.mark.exhaustive("amplify, diameter")
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_take_every_type_of_number(name: str) -> None:
     """The same answer to the last digit; what is no number is refused by one sentence of ours."""
@@ -260,7 +263,7 @@ def test_what_states_a_loss_is_rounded_up_and_what_limits_one_down() -> None:
     for number in (sdp.VariationRatio(4, third, 4).beta, sdp.metric.Segment(0, 1, rate=third, cap=third).cap):
         assert number == math.nextafter(float(third), 1.0) > third
     assert sdp.metric.DistanceMatrix([[0, third], [third, 0]]).diameter > third
-    assert sdp.VariationRatio.of_ldp(third).p > sdp.VariationRatio.of_ldp(float(third)).p
+    assert sdp.VariationRatio.from_ldp(third).p > sdp.VariationRatio.from_ldp(float(third)).p
     for number in (
         sdp.Target(third, third).epsilon,
         sdp.Target(third, third).delta,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import shuffledp_verify
 
 import shuffledp
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "shuffledp"
@@ -63,9 +65,9 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(built: Built) -> Non
 
 
 def test_the_source_holds_what_is_needed_to_test_it(built: Built) -> None:
-    """The package, the tests and the scripts that run them."""
+    """The package, the tests, the papers' tables and the scripts that run them."""
     assert {f"src/{name}" for name in package_files()} <= built.inside_source
-    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
+    here = {path.relative_to(ROOT).as_posix() for room in ("tests", "research") for path in (ROOT / room).rglob("*.py")}
     wanted = here | {"LICENSE", "README.md", "CITATION.cff", "pyproject.toml", "run", "test", "scripts/setup.sh"}
     assert wanted <= built.inside_source
     assert not [name for name in built.inside_source if name.endswith(".pyc") or ".venv" in name]
@@ -81,7 +83,8 @@ def test_the_metadata(built: Built) -> None:
     for extra in ("all", "cli", "collect", "interop", "plot", "service", "spark", "test", "tour", "web"):
         assert f"\nProvides-Extra: {extra}\n" in metadata
     core = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
-    assert len(core) == 4
+    assert len(core) == 5
+    assert "Requires-Dist: shuffledp-verify>=0.1.0" in core
 
 
 def test_the_wheel_works_by_itself(built: Built, tmp_path: Path) -> None:
@@ -105,3 +108,36 @@ def test_the_wheel_works_by_itself(built: Built, tmp_path: Path) -> None:
     place, epsilon = done.stdout.split()
     assert Path(place) == site / "shuffledp" / "__init__.py"
     assert f"{float(epsilon):.6f}" == "0.010174"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "shuffledp", "reproduce"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(site)},
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs a checkout" in done.stderr
+
+
+def test_the_verifier_is_a_wheel_of_its_own(tmp_path: Path) -> None:
+    """Every module, py.typed and the licence; it needs FLINT alone, and brings its command."""
+    copy, out = tmp_path / "copy", tmp_path / "dist"
+    shutil.copytree(ROOT / "packages" / "shuffledp-verify", copy, ignore=NOT_COPIED)
+    command = [sys.executable, "-P", "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = out.iterdir()
+    stem = f"shuffledp_verify-{shuffledp_verify.__version__}"
+    assert wheel.name == f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+        metadata = archive.read(f"{stem}.dist-info/METADATA").decode()
+        commands = archive.read(f"{stem}.dist-info/entry_points.txt").decode()
+    here = copy / "src"
+    assert {name for name in inside if ".dist-info/" not in name} == {
+        path.relative_to(here).as_posix() for path in (here / "shuffledp_verify").iterdir() if path.is_file()
+    }
+    assert f"{stem}.dist-info/licenses/LICENSE" in inside
+    assert re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) == ["python-flint>=0.7"]
+    assert "shuffledp-verify = shuffledp_verify.__main__:main" in commands

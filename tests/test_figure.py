@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp import figure
+from shuffledp._core import plotting
 from tests.cli import run
 
 
 def test_lines_differ() -> None:
     """No two of the first 49 curves have the same colour and dashes."""
-    looks = {str(figure.line_style(place)) for place in range(49)}
+    looks = {str(plotting.line_style(place)) for place in range(49)}
     assert len(looks) == 49
 
 
@@ -22,12 +22,13 @@ def test_lines_differ() -> None:
 )
 def test_numbers_as_in_print(value: float, text: str) -> None:
     """Powers of ten."""
-    assert figure.scientific(value) == text
+    assert plotting.format_scientific(value) == text
 
 
+@pytest.mark.exhaustive
 def test_the_legend_names_every_bound_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Best first, what is no guarantee and the attack last; the others are grey; the title says what is drawn."""
-    monkeypatch.setattr("shuffledp.cli.compare.POINTS", 2)
+    monkeypatch.setattr("shuffledp.cli.compare.PLOT_POINTS", 2)
     path = tmp_path / "bounds.svg"
     words = ("--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--users", "1000", "--delta", "1e-5")
     assert run("compare", *words, "--plot", str(path)).status == 0

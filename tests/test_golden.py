@@ -98,7 +98,7 @@ def positive_part(case: dict[str, Any], epsilon: float) -> arb:
     return total / users
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", [case for case in cases("sound") if small_enough(case.values[0])])
 def test_the_sound_bound_at_its_own_size(case: dict[str, Any]) -> None:
     """At n = 200 the divergence at ε is at most δ, and at ε − slack at least δ: both sides of ε are true."""

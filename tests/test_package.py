@@ -1,12 +1,10 @@
-"""The package as a whole: what an import costs, which layer may use which, and what is public."""
+"""The package as a whole: the cost of an import, and the public names."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-import tomllib
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,15 +15,6 @@ import shuffledp
 
 ROOT = Path(shuffledp.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-
-with (ROOT.parents[1] / "pyproject.toml").open("rb") as file:
-    HOUSE = tomllib.load(file)["tool"]["shuffledp"]
-BELOW_ALL, LAYERS = HOUSE["below-all"], HOUSE["layers"]
-RANK = {
-    **dict.fromkeys(BELOW_ALL, -1),
-    **{layer: place for place, layer in enumerate(LAYERS)},
-    "web": LAYERS.index("cli"),  # side by side
-}
 
 NUMBERS = ("numpy", "flint")
 BEYOND_NUMBERS = ("cryptography", "scipy", "pyarrow", "duckdb", "matplotlib", "typer", "rich")
@@ -55,46 +44,20 @@ def test_an_import_stays_light(program: str, heavy: tuple[str, ...]) -> None:
     assert done.stdout.split() == []
 
 
-def layer_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def test_the_package_does_without_the_research_code() -> None:
+    """Only the list of commands names it, as a text: it is not in the wheel."""
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        if "research" in (text := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "research" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "research")
+    ]
+    assert found == []
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Full names of what a file imports from the package."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "shuffledp")
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: import by the full name"
-            if node.module == "shuffledp":
-                yield from (f"shuffledp.{alias.name}" for alias in node.names)
-            elif node.module and node.module.startswith("shuffledp."):
-                yield node.module
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_layer_imports_only_from_layers_before_it(path: Path) -> None:
-    """numerics → privacy → … → cli, web; errors and argument are below all."""
-    layer = layer_of(path)
-    if layer in ("__init__", "__main__"):
-        return
-    assert layer in RANK, f"{layer} is a new layer: give it its place in LAYERS"
-    rank = RANK[layer]
-    for name in imports(path):
-        if name == "shuffledp":
-            assert rank == RANK["cli"], "only the command line and the web page use the package by its front door"
-            continue
-        other = name.split(".")[1]
-        assert other in RANK, f"{name} is not in a layer: import it from where it is defined"
-        assert RANK[other] <= rank, f"{path.relative_to(ROOT)} imports {name}, a layer after its own"
-
-
-def test_what_is_below_all_imports_nothing_of_the_package_but_errors() -> None:
-    """errors imports nothing; argument at most errors."""
-    assert list(imports(ROOT / "errors.py")) == []
-    assert set(imports(ROOT / "argument.py")) <= {"shuffledp.errors"}
-
-
+@pytest.mark.exhaustive
 def test_public_names_of_the_contract_are_exported() -> None:
     """A class or function with a promised name can be had from the package itself."""
     defined = {
@@ -109,13 +72,10 @@ def test_public_names_of_the_contract_are_exported() -> None:
 
 
 def listed(package: Path) -> dict[str, str]:
-    """The names that a lazy package imports as themselves for type checkers, and from where."""
-    tree = ast.parse((package / "__init__.py").read_text("utf-8"))
-    (hidden,) = (node for node in tree.body if isinstance(node, ast.If))
-    assert ast.unparse(hidden.test) == "TYPE_CHECKING"
-    lines = [node for node in hidden.body if isinstance(node, ast.ImportFrom)]
-    assert len(lines) == len(hidden.body)
-    found = [(alias, str(node.module)) for node in lines for alias in node.names]
+    """The names that a package's stub exports, each with the module that defines it."""
+    lines = ast.parse((package / "__init__.pyi").read_text("utf-8")).body
+    found = [(alias, str(node.module)) for node in lines if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert all(isinstance(node, ast.ImportFrom) for node in lines)
     assert all(alias.asname == alias.name for alias, _ in found), "every export is written X as X"
     assert len(found) == len({alias.name for alias, _ in found}), "no name is there twice"
     return {alias.name: home for alias, home in found}

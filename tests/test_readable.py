@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.document import BEYOND
-from shuffledp.privacy.curve import LARGEST_EPSILON, ClosedFormCurve, Source
-from shuffledp.privacy.value import BoundValue
+from shuffledp._core.formatting import INFINITE_EPSILON_TEXT
+from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, ClosedFormCurve, CurveSource
 from tests.cli import run
 
 CURVE = sdp.amplify(sdp.KRR(2.0, 8), 500, colluding=100, bound="optimal")
@@ -96,7 +95,7 @@ class TestLines:
 
     def test_repr_stays_that_of_the_dataclass(self) -> None:
         """It can be read by whoever debugs."""
-        assert repr(CURVE).startswith("NumericCurve(source=Source(bound='optimal'")
+        assert repr(CURVE).startswith("NumericCurve(source=CurveSource(bound='optimal'")
         assert repr(CURVE.epsilon(1e-6)).startswith("BoundValue(upper=0.47")
 
 
@@ -133,7 +132,7 @@ class TestFigures:
 
     def test_of_a_curve_without_an_end(self) -> None:
         """Where no ε is known a unit is shown."""
-        endless = ClosedFormCurve(Source("test", "none", 10), lambda delta: delta * 0 + math.inf, math.inf)
+        endless = ClosedFormCurve(CurveSource("test", "none", 10), lambda delta: delta * 0 + math.inf, math.inf)
         (axes,) = endless.plot(points=3).axes
         assert axes.lines[0].get_xdata()[-1] == 1.0
 
@@ -144,7 +143,7 @@ class TestFigures:
 
     def test_without_matplotlib(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One sentence says what to install."""
-        monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+        monkeypatch.setattr("shuffledp._core.plotting.has_matplotlib", lambda: False)
         with pytest.raises(sdp.ShuffledpError, match=r"plot: matplotlib is not installed; .* install '\.\[plot\]'\."):
             CURVE.plot()
 
@@ -161,14 +160,14 @@ class TestBeyond:
         assert str(value).startswith("ε above 700 at δ = 1e-8\n")
         assert "ε at δ = 1e-9  above 700" in str(self.CURVE)
         assert "above 700 sound variation-ratio" in str(sdp.compare(self.DISJOINT, 10, 1e-8))
-        assert sdp.Target(1.0, 1e-8).text(value) == "ε above 700"
+        assert sdp.Target(1.0, 1e-8).format_value(value) == "ε above 700"
         assert value.document()["epsilon"]["upper"] == math.inf
         for text in (str(value), str(self.CURVE), str(sdp.compose(self.CURVE, 2).epsilon(1e-8))):
             assert "inf" not in text
 
     def test_it_is_the_largest_that_is_searched(self) -> None:
         """The words and the number belong together."""
-        assert f"above {LARGEST_EPSILON:g}" == BEYOND
+        assert f"above {MAX_EPSILON:g}" == INFINITE_EPSILON_TEXT
 
     def test_a_certificate_says_why_there_is_none(self) -> None:
         """One sentence."""

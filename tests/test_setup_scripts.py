@@ -17,7 +17,8 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 # How long a child may take before a test calls it hung; no test passes or fails by being slower than another.
 PATIENCE = 120
-VERSION = "src/shuffledp/version.py"
+VERSION = "src/shuffledp/_core/version.py"
+VERIFIER = ("packages/shuffledp-verify/pyproject.toml", "packages/shuffledp-verify/src/shuffledp_verify/__init__.py")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 # The stand-in notes each call, waits while a file "hold" exists, and installs by writing tiny modules.
@@ -45,6 +46,10 @@ if "requirements-test.txt" in arguments:
             "print('TOOL', name, *sys.argv[1:])\\n"
             "sys.exit(name in os.environ.get('FAILING', '').split())\\n"
         )
+    linter = pathlib.Path(environment).parent / "lint-imports"
+    fails = 'case " $FAILING " in *" lint-imports "*) exit 1;; esac'
+    linter.write_text(f'#!/bin/sh\\necho TOOL lint-imports "$@"; {fails}\\n')
+    linter.chmod(0o755)
 """
 
 PROGRAM = """\
@@ -60,9 +65,10 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a checkout"
         self.tools = folder / "tools"
-        (self.root / "src/shuffledp").mkdir(parents=True)
+        (self.root / VERSION).parent.mkdir(parents=True)
         self.tools.mkdir()
-        for name in ("run", "test", "pyproject.toml", "requirements.txt", "requirements-test.txt", VERSION):
+        (self.root / VERIFIER[1]).parent.mkdir(parents=True)
+        for name in ("run", "test", "pyproject.toml", "requirements.txt", "requirements-test.txt", VERSION, *VERIFIER):
             shutil.copy(REPOSITORY / name, self.root / name)
         shutil.copytree(REPOSITORY / "scripts", self.root / "scripts")
         (self.root / "src/shuffledp/__init__.py").touch()
@@ -137,7 +143,10 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-RUNTIME = ["install --require-hashes -r requirements.txt", "install --no-deps --no-build-isolation -e ."]
+RUNTIME = [
+    "install --require-hashes -r requirements.txt",
+    "install --no-deps --no-build-isolation -e packages/shuffledp-verify -e .",
+]
 TEST = ["install --require-hashes -r requirements-test.txt"]
 
 
@@ -180,7 +189,7 @@ def test_run_works_without_home(checkout: Checkout) -> None:
     assert checkout.run()[0] == 0
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", VERSION])
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", VERSION, *VERIFIER])
 def test_a_changed_pin_file_installs_again(checkout: Checkout, name: str) -> None:
     checkout.run()
     checkout.calls()
@@ -310,30 +319,36 @@ def test_an_unsuitable_python_is_one_sentence(checkout: Checkout) -> None:
     assert stderr == "shuffledp: needs SHUFFLEDP_PYTHON to be Python 3.11 or newer with pip.\n"
 
 
-def test_test_without_arguments_checks_everything_and_ends_with_pytest(checkout: Checkout) -> None:
-    code, stdout, _ = checkout.test()
+@pytest.mark.parametrize(
+    ("arguments", "chosen"),
+    [([], "--fast"), (["--all"], "--install-programs"), (["--all", "-x"], "--install-programs -x")],
+)
+def test_all_checks_come_before_the_tests(checkout: Checkout, arguments: list[str], chosen: str) -> None:
+    """Without arguments and with --all."""
+    code, stdout, _ = checkout.test(*arguments)
     assert code == 0
     assert [line for line in stdout.splitlines() if line.startswith("TOOL")] == [
         "TOOL ruff check .",
         "TOOL ruff format --check .",
         "TOOL mypy",
-        "TOOL pytest -n 2 --dist worksteal",
+        "TOOL lint-imports",
+        f"TOOL pytest -n 2 --dist worksteal {chosen}",
     ]
-    assert stdout.splitlines()[-1] == "TOOL pytest -n 2 --dist worksteal"
+    assert stdout.splitlines()[-1] == f"TOOL pytest -n 2 --dist worksteal {chosen}"
     assert checkout.calls() == TEST + RUNTIME[1:]
     assert checkout.run()[0] == 0
     assert checkout.calls() == []
 
 
-@pytest.mark.parametrize("failing", ["ruff", "mypy", "pytest", "ruff pytest"])
+@pytest.mark.parametrize("failing", ["ruff", "mypy", "lint-imports", "pytest", "ruff pytest"])
 def test_test_fails_when_any_check_fails_but_still_ends_with_pytest(checkout: Checkout, failing: str) -> None:
     code, stdout, _ = checkout.test(FAILING=failing)
     assert code != 0
-    assert stdout.splitlines()[-1] == "TOOL pytest -n 2 --dist worksteal"
+    assert stdout.splitlines()[-1] == "TOOL pytest -n 2 --dist worksteal --fast"
 
 
 def test_test_with_arguments_is_pytest_alone(checkout: Checkout) -> None:
-    assert checkout.test("-k", "two words")[:2] == (0, "TOOL pytest -k two words\n")
+    assert checkout.test("-k", "two words")[:2] == (0, "TOOL pytest --install-programs -k two words\n")
     assert checkout.test("-x", FAILING="pytest")[0] == 1
 
 

@@ -1,4 +1,4 @@
-"""Builds the site: ``scripts/docs [--out DIR]``. Pages are staged in a folder of their own, then Sphinx reads that."""
+"""Builds the site: ``scripts/docs [--out DIR]``. Pages are staged in a folder of their own, which Sphinx then reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "src"))
-# Whoever is shown in a page has no home, no colours and no ledger.
+# Examples on the pages run without the user's home, colours and ledger.
 os.environ.update({"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "SHUFFLEDP_PROGRESS": "none", "MPLBACKEND": "Agg"})
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Build the documentation's site.")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where (build/site)")
     out = parser.parse_args().out.resolve()
-    # Trees of pages stay until the end: looking for garbage among them takes a sixth of the time.
+    # Syntax trees of pages stay until the end; garbage collection would take a sixth of the time.
     gc.disable()
     from sphinx.cmd.build import main as sphinx
     from staging import stage

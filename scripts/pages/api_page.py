@@ -1,4 +1,4 @@
-"""The reference: every name of the public lists from its docstring, a page for each part of the package."""
+"""Writes the Python reference: a page for each part of the package, from the docstrings of the public names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from plain_docstring import escaped
 
 from shuffledp import Mechanism
 
-SPACES = ("shuffledp", "shuffledp.bounds", "shuffledp.collection", "shuffledp.metric", "shuffledp.tasks",
-          "shuffledp.testing", "shuffledp.tradeoff")  # fmt: skip
+SPACES = ("shuffledp", "shuffledp.bounds", "shuffledp.collection", "shuffledp.metric", "shuffledp.spark",
+          "shuffledp.tasks", "shuffledp.testing", "shuffledp.tradeoff")  # fmt: skip
 TITLES = {
     "bounds": "Amplification: what shuffling gives",
     "composition": "Rounds, groups, Rényi",
     "calibration": "Calibration: settings for a target",
-    "planner": "Plans",
+    "planning": "Plans",
     "collection": "Collections",
+    "spark": "Spark",
     "service": "Service: clients of a shuffler",
     "statement": "Statements in words",
-    "certificate": "Certificates",
+    "certificates": "Certificates",
     "auditing": "Audits",
     "privacy": "Curves and randomizers",
     "tradeoff": "Trade-off curves: what attackers can do",
@@ -30,31 +31,46 @@ TITLES = {
     "tasks": "Tasks",
     "testing": "Checks for what you bring",
     "errors": "Errors",
-    "mechanisms": "Mechanisms: the base",
+    "mechanisms.base": "Mechanisms: the base",
     "mechanisms.frequency": "Mechanisms: one option of many",
     "mechanisms.mean": "Mechanisms: means of numbers",
     "mechanisms.vector": "Mechanisms: means of vectors",
     "mechanisms.itemset": "Mechanisms: sets",
     "mechanisms.keyvalue": "Mechanisms: keys with values",
     "mechanisms.metric": "Mechanisms: places and distances",
-    "mechanisms.multimessage": "Mechanisms: several messages a user",
+    "mechanisms.dummies": "Mechanisms: messages among dummies",
+    "mechanisms.correlated_noise": "Mechanisms: noise that users share",
     "mechanisms.combined": "Mechanisms: built of others",
-    "mechanisms.given": "Mechanisms: your own table or density",
+    "mechanisms.custom": "Mechanisms: your own table or density",
 }
-"""The pages in their order, by the part of the package where a name is defined."""
+"""Titles of the pages in order, by the part of the package that defines their names."""
+
+PARTS = (
+    ("shuffledp_verify", "certificates"),
+    ("shuffledp._core", "errors"),
+    ("shuffledp.ledger", "collection"),
+    ("shuffledp.privacy.composition", "composition"),
+    ("shuffledp.privacy.tradeoff", "tradeoff"),
+    ("shuffledp.privacy.noisy_gradient_step", "tradeoff"),
+    ("shuffledp.privacy.metric_space", "metric"),
+    ("shuffledp.bounds.metric", "metric"),
+)
+"""The parts of names whose module does not begin with the name of a part."""
 
 VALUES = {
     "BOUNDS": "All bounds that are looked at without being passed by hand.",
-    "BOUND_OF": "Each bound by the name that ``bound=`` and ``--bound`` take.",
+    "BOUNDS_BY_NAME": "Each bound by the name that ``bound=`` and ``--bound`` take.",
     "TASKS": "All tasks.",
 }
-"""What public tables of values hold; they have no docstring of their own."""
+"""Descriptions of public constants, which have no docstring."""
 
 
 def public_names(namespace: str) -> list[str]:
-    """What a namespace imports as itself, or lists in ``__all__``."""
+    """Returns the names that a namespace imports as themselves, or lists in ``__all__``."""
     module = importlib.import_module(namespace)
-    tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
+    file = Path(module.__file__ or "")
+    stub = file.with_suffix(".pyi")
+    tree = ast.parse((stub if stub.exists() else file).read_text("utf-8"))
     aliases = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
     listed = [alias.name for alias in aliases if alias.asname == alias.name]
     listed = [name for name in listed or getattr(module, "__all__", ()) if not name.startswith("_")]
@@ -75,10 +91,15 @@ def write(staged: Path) -> None:
 
 
 def _part(thing: object, space: str) -> str:
-    """Where it is defined: a layer, or a family of mechanisms; a table of values belongs to the list it stands in."""
-    words = (getattr(thing, "__module__", None) or space).split(".")[1:]
-    if words[:1] == ["mechanisms"] and ".".join(words[:2]) in TITLES:
-        return ".".join(words[:2])
+    """Returns the layer or family of mechanisms that defines a name; for a constant, the namespace that lists it."""
+    module = getattr(thing, "__module__", None) or space
+    for beginning, part in PARTS:
+        if module.startswith(beginning):
+            return part
+    words = module.split(".")[1:]
+    family = ".".join(words[:2])
+    if family in TITLES:
+        return family
     return words[0] if words and words[0] in TITLES else space.rpartition(".")[2]
 
 
@@ -86,8 +107,12 @@ def _page(title: str, names: dict[str, tuple[str, object]]) -> str:
     lines = [title, "=" * len(title), ""]
     for name, (space, thing) in names.items():
         kind = "class" if inspect.isclass(thing) else "function" if inspect.isfunction(thing) else "data"
-        lines += [name, "-" * len(name), "", f".. currentmodule:: {space}", "", f".. auto{kind}:: {name}"]
-        # What all mechanisms have stands at their base.
+        lines += [name, "-" * len(name), "", f".. currentmodule:: {space}", ""]
+        if kind == "data":
+            lines += [f".. data:: {name}", "", f"   {escaped(VALUES[name])}", ""]
+            continue
+        lines += [f".. auto{kind}:: {name}"]
+        # Members common to all mechanisms are documented at their base class.
         lines += ["   :members:"] if kind == "class" and not _is_mechanism(thing) else []
         lines += [""]
     return "\n".join(lines) + "\n"

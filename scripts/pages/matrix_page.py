@@ -1,4 +1,4 @@
-"""The support matrix of the catalogue: what each mechanism can do, asked of the code."""
+"""Writes the support matrix of the catalogue: the capabilities of each mechanism, determined from the code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp as sdp
-from shuffledp.bounds.tails import has_tails
-from shuffledp.certificate.wording import described
+from shuffledp.bounds.truncation import has_tails
+from shuffledp.certificates.evidence import describe_randomizer
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.task_list import TASKS
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.tasks.registry import TASKS
 
 COLUMNS = ("runs", "plans", "certificate", "attack", "compressed", "browser")
 MARK = "<!-- the support matrix -->"
@@ -21,7 +21,7 @@ USERS = 10_000
 
 
 def write(staged: Path) -> None:
-    """In place of the mark on the page of the catalogue."""
+    """Replaces the marker on the catalogue's page by the matrix."""
     page = staged / "catalogue.md"
     text = page.read_text("utf-8")
     assert MARK in text, f"catalogue.md: expected the line {MARK}"
@@ -41,28 +41,28 @@ def table() -> str:
 
 
 def support(kind: type[Mechanism]) -> dict[str, bool]:
-    """Each column of the matrix for one mechanism, from some of its examples."""
+    """Returns each column of the matrix for one mechanism, determined from its examples."""
     examples = kind.examples()
     return {
         "runs": any(task.can_use(kind) for task in TASKS),
-        "plans": any(task.can_use(kind) for task in TASKS) and (kind.built_from_numbers or kind.built_from_mechanisms),
+        "plans": any(task.can_use(kind) for task in TASKS) and (kind.has_numeric_settings or kind.combines_mechanisms),
         "certificate": any(_written(example) for example in examples),
         "attack": any(_attacked(example) for example in examples),
-        "compressed": any(example.reference is not None for example in examples),
+        "compressed": any(example.proposal is not None for example in examples),
         "browser": kind in _browsers(),
     }
 
 
 def _written(example: Mechanism) -> bool:
     try:
-        described(example)
+        describe_randomizer(example)
     except ValueError:
         return False
     return not has_tails(example)
 
 
 def _attacked(example: Mechanism) -> bool:
-    """Whether some dataset is known on which an attack attains an ε."""
+    """Returns True if an attack on some dataset is known."""
     users = max(USERS, getattr(example, "honest", 0))
     try:
         return sdp.amplify(example, users, effort="quick").source.attack is not None
@@ -71,7 +71,7 @@ def _attacked(example: Mechanism) -> bool:
 
 
 def _browsers() -> Any:
-    """Whatever clients without this package can execute; nothing where there are no such clients."""
-    if importlib.util.find_spec("shuffledp.service.recipe") is None:
+    """Returns the mechanisms that run in browsers; none if the service is not installed."""
+    if importlib.util.find_spec("shuffledp.service.browser_programs") is None:
         return ()
-    return importlib.import_module("shuffledp.service.recipe").RECIPES
+    return importlib.import_module("shuffledp.service.browser_programs").PROGRAM_BUILDERS

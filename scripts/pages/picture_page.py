@@ -1,4 +1,4 @@
-"""The gallery: the scripts of docs/gallery are run, and shown with what they print and the picture that each leaves."""
+"""Writes the gallery: runs the scripts of docs/gallery and shows each with its output and its picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unittest import mock
 
 
 def write(root: Path, staged: Path) -> None:
-    """A page with a card for each script, and the pictures beside it."""
+    """Writes a page with a card for each script, and its pictures beside it."""
     pictures = staged / "pictures"
     pictures.mkdir()
     sections = [_section(script, pictures) for script in sorted((root / "docs" / "gallery").iterdir())]
@@ -48,7 +48,7 @@ def _of_shell(text: str) -> tuple[str, str, str]:
 
 
 def run(script: Path, pictures: Path) -> str:
-    """What a script prints; its picture, which has its name, goes to the folder."""
+    """Runs a script and returns its output; its picture, named after the script, goes to the folder."""
     out, before = io.StringIO(), Path.cwd()
     with tempfile.TemporaryDirectory() as room, contextlib.redirect_stdout(out):
         os.chdir(room)

@@ -1,4 +1,4 @@
-"""Indices and exponents of the pages' plain formulas: ``x_1^0`` and ``e^{−ε/2}`` are set as sub- and superscripts."""
+"""A Sphinx extension that sets indices and exponents of plain formulas, such as ``x_1^0`` and ``e^{−ε/2}``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from docutils.transforms import Transform
 
 WORD = r"\d+(?:\.\d+)?[α-ω]?|[A-Za-zα-ωΑ-Ωℓ∞∅][A-Za-z0-9α-ω]*"
 MARK = re.compile(rf"([_^])((?<=\^)[A-Z]\([^()\s]*\)|\{{[^{{}}]*\}}|\([^()\s]*\)|[−-]?(?:{WORD})′?)")
-"""An index or an exponent: in brackets, or one word of letters and digits, perhaps with its sign."""
+"""An index or an exponent: in brackets, or one word of letters and digits with an optional sign."""
 BASE = re.compile(
     r"(?:(?<![\w.])[^\W\d_](?:\d|\u0304|′|')?|(?<=[^\W\d_])[A-ZΑ-Ωα-ω]|(?<=[Α-Ωα-ω])[a-z]|(?<![\w.:])[a-z]{2,4}|[)\]}‖|∫])$"
 )
-"""What an index may stand at: a letter, the last one of a product, a short word such as *low* or *mean*, a bracket."""
+"""Text that may carry an index: a letter, the last letter of a product, a short word such as *mean*, a bracket."""
 CODE = (nodes.literal, nodes.literal_block, nodes.raw, nodes.math, nodes.comment, nodes.doctest_block)
 
 
 def pieces(text: str) -> list[tuple[str, str]]:
-    """The text cut into runs, each with "" or the mark that it was under: "_" or "^"."""
+    """Splits a text into runs, each with its mark: "_", "^", or "" for plain text."""
     found: list[tuple[str, str]] = []
     start = 0
     for match in MARK.finditer(text):
@@ -32,7 +32,7 @@ def pieces(text: str) -> list[tuple[str, str]]:
         else:
             inside = match[2].strip("{}")
             base = BASE.search(before)
-            # Short words take one sign: "mean_i" is an index, "dp_accounting" a name.
+            # A short word takes an index of one character: "mean_i" is an index, "dp_accounting" a name.
             short = len(inside) == 1 and text[match.end() : match.end() + 1] != "_"
             allowed = base is not None and (len(base[0]) < 2 or not base[0].isalpha() or short)
         if not allowed:
@@ -51,7 +51,7 @@ def _bare(text: str) -> str:
 
 
 def nodes_of(text: str) -> list[nodes.Node]:
-    """The same as nodes; what is raised may itself have an index."""
+    """Converts a text to nodes; an index or exponent may itself have an index."""
     made: list[nodes.Node] = []
     for words, mark in pieces(text):
         if not mark:
@@ -64,7 +64,7 @@ def nodes_of(text: str) -> list[nodes.Node]:
 
 
 class Raised(Transform):
-    """Runs when a page is read, on all of its text that is no code."""
+    """Applies the conversion to all text of a page except code, when the page is read."""
 
     default_priority = 900
 

@@ -1,4 +1,4 @@
-"""A Sphinx extension: files that pages link to by ``repo:`` are shown as plain pages with numbered lines."""
+"""A Sphinx extension that shows files linked by ``repo:`` as plain pages with numbered lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sphinx.util.osutil import relative_uri
 ROOT = Path(__file__).resolve().parents[2]
 DEFINED = re.compile(r"\s*(?:def|class) (\w+)")
 LINKED: dict[str, None] = {}
-"""What was linked to, in the order found."""
+"""The linked paths, in the order found."""
 
 
 def place_of(path: str) -> str:
@@ -21,10 +21,10 @@ def place_of(path: str) -> str:
 
 
 def resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """``repo:path#L3`` becomes the address of that file's page; a file that is not there is a warning."""
+    """Replaces ``repo:path#L3`` by the address of that file's page; warns if the file does not exist."""
     from sphinx.util import logging
 
-    for link in doctree.findall(nodes.reference):
+    for link in doctree.findall(nodes.proposal):
         target = link.get("refuri", "")
         if not target.startswith("repo:"):
             continue
@@ -45,7 +45,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def write_pages(app: Sphinx, error: Exception | None) -> None:
-    """One for each file, and for each folder a list of its files; plain ones, as the theme takes long for each."""
+    """Writes a page for each linked file, and a list of files for each folder; without the theme, which is slow."""
     if error is not None:
         return
     waiting, done = list(LINKED), set()
@@ -69,7 +69,7 @@ def _list(here: str, inside: list[str]) -> str:
 
 
 def _listing(path: Path) -> str:
-    """Numbered lines; what is defined in one can be linked to by its name, too, the first of a name."""
+    """Returns a file's numbered lines; the first definition of each name is also a link target."""
     shown, seen = [], set()
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         found = DEFINED.match(line)

@@ -1,4 +1,4 @@
-"""Everything that Sphinx reads, in one folder: docs/, the project's own pages, and the pages made from the code."""
+"""Collects everything that Sphinx reads in one folder: docs/, the project's pages, and pages made from the code."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PROJECT = {
     "CODE_OF_CONDUCT.md": "project/conduct.md",
     "benchmarks/README.md": "project/benchmarks.md",
 }
-"""Pages outside of docs/, and where they stand on the site."""
+"""Pages outside docs/, and their places on the site."""
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 TOCTREE = re.compile(r"^[`:]{3}\{toctree\}(.*?)^[`:]{3}$", re.MULTILINE | re.DOTALL)
 OTHERS = "<!-- other pages -->"
-"""Where a list of pages takes those that no list names."""
+"""Marker of the list that takes all pages not named in any other list."""
 
 
 def stage(root: Path, staged: Path) -> None:
-    """Write all pages; what is linked to outside of them becomes a ``repo:`` link."""
+    """Writes all pages; links to other files become ``repo:`` links."""
     staged.mkdir(parents=True)
     pages = {f"docs/{path.relative_to(root / 'docs').as_posix()}": path.relative_to(root / "docs").as_posix()
              for path in sorted((root / "docs").rglob("*.md"))}  # fmt: skip
@@ -49,14 +49,14 @@ def _write(path: Path, text: str) -> None:
 
 
 def _relinked(text: str, name: str, place: str, pages: dict[str, str]) -> str:
-    """A page's links as they must read at its place on the site; code stays as it is."""
+    """Returns a page with its links adapted to its place on the site; code is unchanged."""
 
     def new(link: re.Match[str]) -> str:
         target, mark, anchor = link[2].partition("#")
         if not target or ":" in target:
             return link[0]
         file = os.path.normpath(PurePosixPath(name).parent / target)
-        # Pictures of docs/ stand where they stood.
+        # Pictures of docs/ keep their places.
         there = pages.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
         if there:
             return f"{link[1]}{os.path.relpath(there, PurePosixPath(place).parent)}{mark}{anchor}{link[3]}"
@@ -67,7 +67,7 @@ def _relinked(text: str, name: str, place: str, pages: dict[str, str]) -> str:
 
 
 def _list_others(staged: Path) -> None:
-    """Pages that no table of contents names stand in the list that asks for them: a new page needs no entry."""
+    """Adds the pages that no table of contents names to the list with the marker, so that a new page needs no entry."""
     texts = {path: path.read_text("utf-8") for path in staged.rglob("*.md")}
     named = {name for path, text in texts.items() for name in _listed(path.relative_to(staged).parent, text)}
     left = [path.stem for path in sorted(staged.glob("*.md")) if path.stem not in {*named, "index"}]
@@ -78,7 +78,7 @@ def _list_others(staged: Path) -> None:
 
 
 def _listed(folder: Path, text: str) -> list[str]:
-    """The pages of a page's tables of contents, from the top."""
+    """Returns the pages in a page's tables of contents, as paths from the top."""
     blocks = TOCTREE.findall(text)
     words = [word for block in blocks for word in re.findall(r"^(?:.*<)?([\w/.-]+)>?$", block, re.MULTILINE)]
     return [word.lstrip("/") if word.startswith("/") else (folder / word).as_posix() for word in words]

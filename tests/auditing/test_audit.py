@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.auditing import interval
-from shuffledp.auditing.empirical import audit
-from shuffledp.auditing.subject import CommandSubject, MechanismSubject
-from shuffledp.errors import ShuffledpError
+from shuffledp._core.errors import ShuffledpError
+from shuffledp.auditing import audit as interval
+from shuffledp.auditing.audit import audit
+from shuffledp.auditing.targets import CommandSubject, MechanismSubject
+from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.parts.own_region import OwnRegion
 
 BROKEN = """
 import math, random, sys
@@ -37,8 +37,8 @@ class Unmasked(sdp.KRR):
     """Tells the truth too often: the coin of a much larger ε under the claim of a small one."""
 
     @property
-    def region(self) -> OwnRegion:  # type: ignore[override]
-        return OwnRegion("Unmasked", self.epsilon, Fraction(1, self.options), Fraction(1, 4))
+    def response(self) -> TwoLevelResponse:  # type: ignore[override]
+        return TwoLevelResponse("Unmasked", self.epsilon, Fraction(1, self.options), Fraction(1, 4))
 
 
 EXAMPLES = {name: kind.examples()[0] for name, kind in all_mechanisms().items()}
@@ -49,7 +49,7 @@ def test_no_sound_mechanism_is_accused(name: str) -> None:
     """For every mechanism of the catalogue with a promise the proved ε stays below it, and is not nothing."""
     mechanism = EXAMPLES[name]
     assert mechanism.local_epsilon is not None
-    finding = audit(MechanismSubject(mechanism, mechanism.probe()), mechanism.local_epsilon, samples=40_000)
+    finding = audit(MechanismSubject(mechanism, mechanism.audit_pair()), mechanism.local_epsilon, samples=40_000)
     assert not finding.violated
     assert finding.verdict.startswith("no violation")
 
@@ -157,9 +157,9 @@ def test_limits_are_exact() -> None:
     """The limits solve the binomial tails, at 0, at all, and between."""
     from scipy.stats import binom
 
-    assert interval.at_least(0, 50, 0.01) == 0.0
-    assert interval.at_most(50, 50, 0.01) == 1.0
-    low, high = interval.at_least(7, 50, 0.01), interval.at_most(7, 50, 0.01)
+    assert interval.lower_confidence_limit(0, 50, 0.01) == 0.0
+    assert interval.upper_confidence_limit(50, 50, 0.01) == 1.0
+    low, high = interval.lower_confidence_limit(7, 50, 0.01), interval.upper_confidence_limit(7, 50, 0.01)
     assert binom.sf(6, 50, low) == pytest.approx(0.01)
     assert binom.cdf(7, 50, high) == pytest.approx(0.01)
 
@@ -174,6 +174,7 @@ RUNAWAYS = {
 }
 
 
+@pytest.mark.exhaustive("complaints without end")
 @pytest.mark.parametrize("what", RUNAWAYS)
 def test_a_program_without_end_is_ended(tmp_path: Path, what: str) -> None:
     """Whatever it does without end, it is gone soon after, little of it was kept, and one sentence says why."""

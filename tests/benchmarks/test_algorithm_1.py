@@ -10,7 +10,7 @@ from mpmath import mpf
 from benchmarks.algorithm_1 import CHUNK, Algorithm1
 from shuffledp import VariationRatio, amplify
 
-from ..oracle.highprecision import delta_published, epsilon_of
+from ..oracle.highprecision import delta_published, solve_epsilon
 
 SETTINGS = [
     (math.e, (math.e - 1) / (math.e + 1), math.e),
@@ -36,7 +36,7 @@ def test_its_epsilon_agrees_with_high_precision(p: float, beta: float, q: float)
     """The ε that it returns is at most its resolution above the crossing."""
     users, delta = 12, 1e-3
     algorithm = Algorithm1(p, beta, q, users)
-    exact = epsilon_of(lambda epsilon: delta_published(p, beta, q, q, users, epsilon, 30), delta, tolerance="1e-10")
+    exact = solve_epsilon(lambda epsilon: delta_published(p, beta, q, q, users, epsilon, 30), delta, tolerance="1e-10")
     assert -FLOAT_ERROR <= mpf(algorithm.epsilon(delta)) - exact <= algorithm.resolution + FLOAT_ERROR
 
 

@@ -28,7 +28,7 @@ def test_what_is_said_of_the_default_is_right() -> None:
     """At n = 1e4: the bound of the table, and what amplify gives by default."""
     page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     default, table = (
-        sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000, bound=bound).epsilon(1e-6).upper
+        sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 10_000, bound=bound).epsilon(1e-6).upper
         for bound in ("best", "stronger-clone")
     )
     assert f"at n = 1e4 it gives {default:.6g} in place of {table:.6g}." in page

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.coverage import STUDIES, Study, covered
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism
 
 USERS, RUNS, SEED = 400, 120, 7
 LEAST = float(binom.ppf(1e-7, RUNS, 0.93) / RUNS)
@@ -19,6 +19,19 @@ TRIED = [
 ]
 
 
+@pytest.mark.exhaustive(
+    "count-duchi",
+    "frequency-hadamard-response",
+    "frequency-local-hash",
+    "key-value-collision",
+    "key-value-pckv",
+    "krr",
+    "location-oue",
+    "ranges-oue",
+    "sets-privset",
+    "sets-wheel",
+    "survey-all-answered",
+)
 @pytest.mark.parametrize(("study", "mechanism"), TRIED)
 def test_intervals_hold_the_truth(study: Study, mechanism: Mechanism) -> None:
     """Of each quantity; the false-alarm rate is at most 1e-7 each."""
@@ -29,6 +42,7 @@ def test_intervals_hold_the_truth(study: Study, mechanism: Mechanism) -> None:
         assert one.share >= LEAST, f"{one.quantity}: {one.share:.1%}, least of all {one.worst}"
 
 
+@pytest.mark.exhaustive
 def test_narrower_intervals_would_be_noticed() -> None:
     """Those of 60% confidence are not taken for 95%."""
     study = STUDIES[0]

@@ -11,16 +11,16 @@ from random import Random
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.all_crowds import AllCrowdsBound
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.numerics.ball import rational
-from shuffledp.privacy.others import KnownOthers
-from shuffledp.privacy.ratio_others import of_ratios
-from shuffledp.testing.bound_check import compare, random_trial, trial_of
+from shuffledp.bounds.worst_dataset import WorstDatasetBound
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.numerics.intervals import to_rational
+from shuffledp.privacy.dominating_pairs import ListedOtherUsers
+from shuffledp.privacy.variation_ratio import other_users_from_ratios
+from shuffledp.testing.bounds import build_trial, compare_bounds, draw_random_trial
 
-from ..oracle import exact
+from ..oracle import exact_enumeration
 
-ANY_CROWD = AllCrowdsBound(fewest=1)
+ANY_CROWD = WorstDatasetBound(fewest=1)
 """Brute force reaches a few users only."""
 
 
@@ -34,7 +34,7 @@ def epsilon_of(mechanism: sdp.Randomizer, users: float, delta: float = 1e-6) -> 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_tables_against_all_datasets(seed: int) -> None:
     """Every pair of inputs, every crowd, in fractions: never below."""
-    found = list(compare([ANY_CROWD], random_trial(seed, extremal=seed % 2 == 0)))
+    found = list(compare_bounds([ANY_CROWD], draw_random_trial(seed, extremal=seed % 2 == 0)))
     assert found
     assert [wrong for _, wrong in found if wrong] == []
 
@@ -51,7 +51,7 @@ def test_random_tables_against_all_datasets(seed: int) -> None:
     ids=lambda mechanism: mechanism.name,
 )
 def test_mechanisms_against_all_datasets(mechanism: Mechanism) -> None:
-    found = list(compare([ANY_CROWD], trial_of(mechanism)))
+    found = list(compare_bounds([ANY_CROWD], build_trial(mechanism)))
     assert found
     assert [wrong for _, wrong in found if wrong] == []
 
@@ -61,11 +61,11 @@ def test_any_randomizer_with_this_ratio(seed: int) -> None:
     """What holds for all ε0-LDP randomizers holds for random tables with that ratio, extremal ones too."""
     rng = Random(seed)
     ratio = Fraction(rng.choice([3, 4, 8]), 2)
-    table = exact.random_extremal_table(rng, rng.choice([2, 3]), rng.choice([2, 3]), ratio)
-    parameters = sdp.VariationRatio.of_ldp(math.nextafter(math.log(ratio), math.inf))
+    table = exact_enumeration.random_extremal_table(rng, rng.choice([2, 3]), rng.choice([2, 3]), ratio)
+    parameters = sdp.VariationRatio.from_ldp(math.nextafter(math.log(ratio), math.inf))
     users = rng.choice([2, 3, 4])
     for e in (Fraction(21, 20), 1 + (ratio - 1) / 3):
-        truth = exact.worst_divergence(table, users, e)
+        truth = exact_enumeration.worst_divergence(table, users, e)
         bound = ANY_CROWD.curve(parameters, users).delta(math.nextafter(math.log(e), 0.0)).upper
         assert bound >= float(truth) * (1 - 1e-12)
 
@@ -104,20 +104,20 @@ def test_within_a_thousandth_of_a_real_crowd(mechanism: Mechanism, before: float
 )
 def test_any_local_randomizer(local: float, known: float, attained: float) -> None:
     """Between what three or two options attain and an independent computation."""
-    found = epsilon_of(sdp.VariationRatio.of_ldp(local), 10_000)
+    found = epsilon_of(sdp.VariationRatio.from_ldp(local), 10_000)
     assert attained <= found <= known * 1.0002
     options = 2 if local <= math.log(2) else 3
     attack = sdp.amplify(sdp.KRR(local, options), 10_000, effort="quick").epsilon(1e-6).lower
     assert attack is not None
     assert attack <= found
-    older = sdp.amplify(sdp.VariationRatio.of_ldp(local), 10_000, bound="stronger-clone").epsilon(1e-6).upper
+    older = sdp.amplify(sdp.VariationRatio.from_ldp(local), 10_000, bound="stronger-clone").epsilon(1e-6).upper
     assert found < older
 
 
 @pytest.mark.parametrize("users", [1e6, 1e9, 1e12])
 def test_kinds_that_hardly_vary_do_no_harm(users: float) -> None:
     """Where the two inputs have one law G is nearly constant, and its sums do not oscillate away."""
-    found = epsilon_of(sdp.VariationRatio.of_ldp(1.0), users)
+    found = epsilon_of(sdp.VariationRatio.from_ldp(1.0), users)
     attack = sdp.amplify(sdp.KRR(1.0, 3), users, effort="quick").epsilon(1e-6).lower
     assert attack is not None
     assert attack <= found <= attack * 1.0005
@@ -142,6 +142,7 @@ def test_rounds_compose() -> None:
         assert known * 0.998 <= sdp.compose(curve, rounds).epsilon(1e-6).upper <= known * 1.003
 
 
+@pytest.mark.exhaustive
 def test_many_at_once_are_above_each_one() -> None:
     curve = sdp.amplify(sdp.OUE(1.0, 16), 5_000, bound="all-crowds")
     points = [0.001 * k for k in range(60)]
@@ -166,11 +167,11 @@ def test_directions_that_end_at_different_ratios() -> None:
 
 def test_what_is_promised_of_others_is_checked() -> None:
     """No word for a yes, and no common part of nothing."""
-    kinds = of_ratios(rational(2.0), rational(2.0), rational(2.0)).kinds
+    kinds = other_users_from_ratios(to_rational(2.0), to_rational(2.0), to_rational(2.0)).user_pairs
     with pytest.raises(ValueError, match="0 < gamma <= 1"):
-        KnownOthers(0.0, symmetric=True, given=kinds)
+        ListedOtherUsers(0.0, symmetric=True, listed_pairs=kinds)
     with pytest.raises(ValueError, match="expected some kinds"):
-        KnownOthers(0.5, symmetric=True, given=())
+        ListedOtherUsers(0.5, symmetric=True, listed_pairs=())
     with pytest.raises(TypeError, match="local must be True or False"):
         sdp.VariationRatio(p=3.0, beta=0.4, q=3.0, local="no")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="local needs a finite p"):
@@ -207,6 +208,7 @@ def test_full_effort_calibrates_further() -> None:
     assert again.upper > 0.1
 
 
+@pytest.mark.exhaustive
 def test_full_effort_finds_more_rounds() -> None:
     quick, full = (
         sdp.calibrate(sdp.Harmony(1.0, 4), find="rounds", users=10_000, epsilon=0.3, delta=1e-6, effort=effort)
@@ -250,7 +252,8 @@ def spread(
 
 @pytest.mark.parametrize("ratio", [Fraction(3, 2), Fraction(3), Fraction(20)])
 def test_regions_that_share_less_are_worse(ratio: Fraction) -> None:
-    """The exchange in ``OwnRegion.others``, for all regions of two or three of six messages, at small and large ε."""
+    """The exchange in ``TwoLevelResponse.others``, for all regions of two or three of six messages, at small and large
+    ε."""
     for size in (2, 3):
         regions = [frozenset(one) for one in itertools.combinations(range(6), size)]
 
@@ -279,7 +282,7 @@ def test_the_corners_of_all_triples() -> None:
             if weights is not None and all(weight > 0 for weight in weights):
                 found.add(frozenset(zip(chosen, weights, strict=True)))
     kinds = set()
-    for kind in of_ratios(rational(p), rational(p), rational(p)).kinds:
+    for kind in other_users_from_ratios(to_rational(p), to_rational(p), to_rational(p)).user_pairs:
         assert kind.exact is not None
         triples = [tuple(Fraction(int(x.p), int(x.q)) for x in triple) for triple in kind.exact]
         kinds.add(frozenset((tuple(x / min(t) for x in t), min(t)) for t in triples))
@@ -317,11 +320,11 @@ def solved(rays: Sequence[tuple[Fraction, ...]]) -> list[Fraction] | None:
 # --- shortcuts that are not true ------------------------------------------------------------------------------
 
 
-def shuffled(table: exact.Table, first: int, second: int, others: Sequence[int], e: Fraction) -> Fraction:
-    return exact.shuffled_divergence([table] * (len(others) + 1), first, second, others, e)
+def shuffled(table: exact_enumeration.Table, first: int, second: int, others: Sequence[int], e: Fraction) -> Fraction:
+    return exact_enumeration.shuffled_divergence([table] * (len(others) + 1), first, second, others, e)
 
 
-def absent(table: exact.Table, first: int, second: int, others: Sequence[int], e: Fraction) -> Fraction:
+def absent(table: exact_enumeration.Table, first: int, second: int, others: Sequence[int], e: Fraction) -> Fraction:
     """E(ΣG)_+/m, the divergence where one of the others, nobody knows who, is absent."""
     sums = {Fraction(0): Fraction(1)}
     for other in others:
@@ -347,17 +350,17 @@ def test_nobody_lost_is_no_bound() -> None:
 
 
 def test_the_worst_crowd_need_not_be_constant() -> None:
-    table = exact.krr_table(2, 2)
+    table = exact_enumeration.krr_table(2, 2)
     found = [shuffled(table, 0, 1, others, Fraction(21, 20)) for others in ((0, 0), (0, 1), (1, 1))]
     assert found == [Fraction(19, 135), Fraction(89, 540), Fraction(73, 540)]
     assert found[1] > max(found[0], found[2])
 
 
 def test_a_crowd_drawn_from_the_mean_law_is_not_the_worst() -> None:
-    table = exact.krr_table(2, 3)
+    table = exact_enumeration.krr_table(2, 3)
     e = Fraction(21, 20)
     mean = [(a + b) / 2 for a, b in zip(*table, strict=True)]
-    drawn = exact.hockey_stick_of_counts(table[0], table[1], mean, 3, e)
+    drawn = exact_enumeration.hockey_stick_of_counts(table[0], table[1], mean, 3, e)
     assert drawn == Fraction(37, 160)
     assert shuffled(table, 0, 1, (0, 1), e) == Fraction(189, 640)
     assert drawn < Fraction(189, 640)
@@ -365,7 +368,7 @@ def test_a_crowd_drawn_from_the_mean_law_is_not_the_worst() -> None:
 
 def test_one_law_above_all_others_is_the_blanket() -> None:
     """Binary, e^ε0 = 3, e^ε = 3/2: the least law above both G in convex order is the blanket's, and gains nothing."""
-    (first, second), e = exact.krr_table(2, 3), Fraction(3, 2)
+    (first, second), e = exact_enumeration.krr_table(2, 3), Fraction(3, 2)
     common = [min(a, b) for a, b in zip(first, second, strict=True)]
     blanket = spread([*first, Fraction(0)], [*second, Fraction(0)], [*common, 1 - sum(common)], e)
     both = [max(found) for found in zip(spread(first, second, first, e), spread(first, second, second, e), strict=True)]

@@ -23,11 +23,10 @@ from shuffledp import (
     amplify,
     compose,
 )
-from shuffledp.bounds import BOUND_OF
 from shuffledp.bounds.amplify import ChosenInputsCurve, bound_names
-from shuffledp.bounds.best import BestCurve, best_curve
+from shuffledp.bounds.registry import BOUNDS_BY_NAME, BestCurve, best_curve
 from shuffledp.privacy.curve import NumericCurve, PrivacyCurve
-from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 
 PARAMETERS = VariationRatio(math.e, (math.e - 1) / (math.e + 15), math.e, q_common=1.0)
@@ -35,7 +34,7 @@ PARAMETERS = VariationRatio(math.e, (math.e - 1) / (math.e + 15), math.e, q_comm
 
 def test_best_takes_the_variation_ratio_bound_for_raw_parameters() -> None:
     """For parameters alone the smallest certified guarantee is the sound variation-ratio bound."""
-    for parameters in (PARAMETERS, VariationRatio.of_ldp(2.0), VariationRatio(math.inf, 0.5, 4.0)):
+    for parameters in (PARAMETERS, VariationRatio.from_ldp(2.0), VariationRatio(math.inf, 0.5, 4.0)):
         for users in (5, 1000):
             curve = amplify(parameters, users, effort="quick")
             value, alone = curve.epsilon(1e-4), amplify(parameters, users, bound="variation-ratio").epsilon(1e-4)
@@ -50,11 +49,12 @@ def test_best_is_the_default_and_a_name() -> None:
         1e-3
     )
     assert bound_names()[0] == "best"
-    assert set(bound_names()) == {"best", *BOUND_OF}
+    assert set(bound_names()) == {"best", *BOUNDS_BY_NAME}
 
 
+@pytest.mark.exhaustive("randomizer1-2000", "randomizer1-30", "randomizer2-30")
 @pytest.mark.parametrize("users", [2, 30, 2000])
-@pytest.mark.parametrize("randomizer", [PARAMETERS, VariationRatio.of_ldp(0.3), KRR(epsilon=2.0, options=8)])
+@pytest.mark.parametrize("randomizer", [PARAMETERS, VariationRatio.from_ldp(0.3), KRR(epsilon=2.0, options=8)])
 def test_best_is_the_smallest_guarantee(randomizer: Any, users: int) -> None:
     """No guarantee is smaller than ``best``, and best is one of them; a quick answer leaves the slow ones out."""
     best, quick = (amplify(randomizer, users, effort=effort) for effort in ("full", "quick"))
@@ -62,7 +62,7 @@ def test_best_is_the_smallest_guarantee(randomizer: Any, users: int) -> None:
         value, soon = best.epsilon(delta), quick.epsilon(delta)
         assert value.guarantee
         seen = {}
-        for name, bound in BOUND_OF.items():
+        for name, bound in BOUNDS_BY_NAME.items():
             try:
                 seen[name] = amplify(randomizer, users, bound=name).epsilon(delta)
             except NotApplicable:
@@ -103,26 +103,26 @@ def test_best_says_why_the_others_were_not_used() -> None:
     """Each bound is either used or refused with a reason; published ones are refused as no guarantee."""
     curve = best_curve(PARAMETERS, 100)
     if isinstance(curve, BestCurve):
-        refused = dict(curve.refused)
+        refused = dict(curve.rejected)
         used = {one.bound for one in curve.curves}
-        assert set(refused) | used == set(BOUND_OF)
+        assert set(refused) | used == set(BOUNDS_BY_NAME)
         assert not set(refused) & used
         assert "not a guarantee" in refused["variation-ratio-published"]
         assert "never better than" in refused["analytic"]
         assert all(reason.endswith(".") for reason in refused.values())
 
 
-@pytest.mark.parametrize("bound", sorted(BOUND_OF))
+@pytest.mark.parametrize("bound", sorted(BOUNDS_BY_NAME))
 def test_every_bound_is_reached_by_its_name(bound: str) -> None:
     """A curve carries the name, the theorem and the number of users of the bound that was asked for."""
     try:
-        curve = amplify(VariationRatio.of_ldp(0.4), 5000, bound=bound)
+        curve = amplify(VariationRatio.from_ldp(0.4), 5000, bound=bound)
         value = curve.epsilon(1e-4)
     except NotApplicable as error:
         assert any(words in error.reason for words in ("gives no", "has no noise", "asks one question"))  # noqa: PT017
         return
     assert curve.bound == bound == value.bound
-    assert curve.theorem == BOUND_OF[bound].theorem == value.theorem
+    assert curve.theorem == BOUNDS_BY_NAME[bound].theorem == value.theorem
     assert (curve.users, curve.messages) == (5000, 5000)
     assert 0 < value.upper <= 0.4 + 1e-12
 
@@ -172,7 +172,7 @@ def test_anything_that_gives_parameters_is_a_randomizer() -> None:
 @pytest.mark.parametrize("bound", ["best", "variation-ratio", "stronger-clone", "analytic"])
 def test_colluding_users_hide_nobody(bound: str) -> None:
     """With K colluding users the answer is that of n − K users."""
-    parameters = VariationRatio.of_ldp(1.0)
+    parameters = VariationRatio.from_ldp(1.0)
     with_them = amplify(parameters, 5000, bound=bound, colluding=1000)
     without = amplify(parameters, 4000, bound=bound)
     assert (with_them.users, with_them.messages) == (5000, 4000)
@@ -182,7 +182,7 @@ def test_colluding_users_hide_nobody(bound: str) -> None:
 
 def test_all_but_one_may_collude() -> None:
     """One honest user is left with its local guarantee."""
-    curve = amplify(VariationRatio.of_ldp(1.0), 10, colluding=9, effort="quick")
+    curve = amplify(VariationRatio.from_ldp(1.0), 10, colluding=9, effort="quick")
     assert (curve.users, curve.messages) == (10, 1)
     assert curve.epsilon(1e-9).upper == pytest.approx(1.0, abs=1e-6)
 
@@ -228,6 +228,7 @@ def for_all_inputs(name: str, effort: str, colluding: int) -> PrivacyCurve:
     return amplify(METRIC[name][0], 300, effort=effort, colluding=colluding)
 
 
+@pytest.mark.exhaustive("laplace")
 @pytest.mark.parametrize("chosen", ["pair", "diameter"])
 @pytest.mark.parametrize(
     ("effort", "name", "colluding"),
@@ -255,6 +256,7 @@ def test_chosen_inputs_are_never_above_all_inputs(effort: str, name: str, chosen
     assert (profile.lower <= profile.upper).all()
 
 
+@pytest.mark.exhaustive
 def test_what_is_proved_for_all_inputs_counts_for_a_pair() -> None:
     """Five points of a line, the two ends: 0.429 by their own bounds, 0.327 by that of all inputs.
 
@@ -263,15 +265,15 @@ def test_what_is_proved_for_all_inputs_counts_for_a_pair() -> None:
     curve, whole = amplify(LINE, 300, pair=(0, 4)), for_all_inputs("padded-exponential", "full", 0)
     assert isinstance(curve, ChosenInputsCurve)
     value = curve.epsilon(1e-6)
-    assert value.upper == whole.epsilon(1e-6).upper < 0.8 * curve.chosen.epsilon(1e-6).upper
+    assert value.upper == whole.epsilon(1e-6).upper < 0.8 * curve.chosen_inputs_curve.epsilon(1e-6).upper
     assert value.bound == "all-crowds"
     assert value.theorem.endswith("for all inputs and hence for these")
-    alone = amplify(LINE.between(0, 4), 300, effort="quick")
+    alone = amplify(LINE.neighbours_between(0, 4), 300, effort="quick")
     assert value.lower == alone.epsilon(1e-6).lower
     near = amplify(LINE, 300, pair=(0, 1))
-    assert near.epsilon(1e-6).lower == amplify(LINE.between(0, 1), 300, effort="quick").epsilon(1e-6).lower
+    assert near.epsilon(1e-6).lower == amplify(LINE.neighbours_between(0, 1), 300, effort="quick").epsilon(1e-6).lower
     assert near.epsilon(1e-6).upper < value.lower  # an attack on all inputs is none on this pair
-    assert curve.source.some_inputs
+    assert curve.source.chosen_inputs_only
     quick = amplify(LINE, 300, pair=(0, 4), effort="quick"), for_all_inputs("padded-exponential", "quick", 0)
     composed = [compose(one, 10).epsilon(1e-6).upper for one in quick]
     assert composed[0] <= composed[1] * (1 + 1e-4)

@@ -11,11 +11,11 @@ import pytest
 from mpmath import mp
 
 import shuffledp as sdp
+from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.parts.own_region import RegionLaw
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.randomizer import HasOwnLoss, HasParts
-from tests.oracle import exact
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.privacy.randomizer import HasAggregateLoss, HasParts
+from tests.oracle import exact_enumeration
 
 
 @pytest.mark.parametrize("options", [3, 16, 128])
@@ -32,7 +32,7 @@ def test_an_attack_is_the_exact_divergence_of_its_dataset() -> None:
     mechanism = sdp.KRR(math.log(2), 4)
     rows = [list(row) for row in mechanism.table().probabilities]
     for users in (2, 4, 6):
-        truth = exact.shuffled_divergence([rows] * users, 0, 1, [2] * (users - 1), Fraction(5, 4))
+        truth = exact_enumeration.shuffled_divergence([rows] * users, 0, 1, [2] * (users - 1), Fraction(5, 4))
         lower = sdp.amplify(mechanism, users, effort="quick").delta(math.log(1.25)).lower
         assert lower == pytest.approx(float(truth), rel=1e-9)
 
@@ -42,13 +42,16 @@ def test_binary_response_mixes_its_crowd() -> None:
     users, ratio = 50, Fraction(135, 100)
     mechanism = sdp.KRR(1.0, 2)
     rows = [list(row) for row in mechanism.table().probabilities]
-    same = exact.shuffled_divergence([rows] * users, 0, 1, [0] * (users - 1), ratio)
-    other = exact.shuffled_divergence([rows] * users, 1, 0, [0] * (users - 1), ratio)
+    same = exact_enumeration.shuffled_divergence([rows] * users, 0, 1, [0] * (users - 1), ratio)
+    other = exact_enumeration.shuffled_divergence([rows] * users, 1, 0, [0] * (users - 1), ratio)
     lower = sdp.amplify(mechanism, users, effort="quick").delta(math.log(float(ratio))).lower
     assert lower is not None
     assert lower >= float(max(same, other)) * (1 - 1e-9)
 
 
+@pytest.mark.exhaustive(
+    "[laplace", "all-answered", "cheu-zhilyaev", "gaussian", "hadamard-response", "krr", "privkv", "wheel"
+)
 @pytest.mark.parametrize("name", [name for name, kind in all_mechanisms().items() if kind.examples()])
 def test_lower_is_below_upper_for_every_mechanism(name: str) -> None:
     """The attack's ε and δ never exceed the guarantee's."""
@@ -62,15 +65,16 @@ def test_lower_is_below_upper_for_every_mechanism(name: str) -> None:
 def test_every_mechanism_is_attacked_or_says_why_not(name: str) -> None:
     """Where noise has a law of its own, or parts have, these are what is attacked."""
     for mechanism in all_mechanisms()[name].examples():
-        if not isinstance(mechanism, HasOwnLoss | HasParts):
-            assert bool(mechanism.attacks()) != bool(mechanism.why_no_attack)
+        if not isinstance(mechanism, HasAggregateLoss | HasParts):
+            assert bool(mechanism.attacks()) != bool(mechanism.missing_attack_reason)
 
 
+@pytest.mark.exhaustive
 def test_why_there_is_no_attack_is_told() -> None:
     found = sdp.compare(sdp.PrivUnitOptimized(1.0, 8), users=1000, delta=1e-6)
     assert found.lower is None
-    assert ("attack", "none known: " + found.why_no_attack.removesuffix(".")) in found.summary()
-    assert sdp.compare(sdp.KRR(1.0, 4), users=1000, delta=1e-6).why_no_attack == ""
+    assert ("attack", "none known: " + found.missing_attack_reason.removesuffix(".")) in found.summary()
+    assert sdp.compare(sdp.KRR(1.0, 4), users=1000, delta=1e-6).missing_attack_reason == ""
 
 
 def rows_of(pair: HidingPair) -> list[list[Fraction]]:
@@ -89,7 +93,7 @@ def test_any_private_randomizer_is_attacked_by_one(local: float) -> None:
     """Three laws within e^ε0, of which all others have the third: exactly, and no less than 3-ary response."""
     with mp.workdps(50):
         ratio = Fraction(str(mp.exp(local)))
-    parameters, epsilon = sdp.VariationRatio.of_ldp(local), 0.05
+    parameters, epsilon = sdp.VariationRatio.from_ldp(local), 0.05
     attacks = [rows_of(pair) for pair in parameters.attacks()]
     assert attacks
     for rows in attacks:
@@ -98,21 +102,21 @@ def test_any_private_randomizer_is_attacked_by_one(local: float) -> None:
     for users in (2, 5):
         step = Fraction(math.exp(epsilon))
         truths = [
-            exact.shuffled_divergence([rows] * users, a, b, [2] * (users - 1), step)
+            exact_enumeration.shuffled_divergence([rows] * users, a, b, [2] * (users - 1), step)
             for rows in attacks
             for a, b in ((0, 1), (1, 0))
         ]
         lower = sdp.amplify(parameters, users, effort="quick").delta(epsilon).lower
         assert lower is not None
         assert float(max(truths)) * (1 - 1e-9) <= lower <= float(max(truths)) * (1 + 1e-12)
-        response = exact.krr_table(3, Fraction(math.exp(local)).limit_denominator(10**6))
-        third = exact.shuffled_divergence([response] * users, 0, 1, [2] * (users - 1), step)
+        response = exact_enumeration.krr_table(3, Fraction(math.exp(local)).limit_denominator(10**6))
+        third = exact_enumeration.shuffled_divergence([response] * users, 0, 1, [2] * (users - 1), step)
         assert lower >= float(third) * (1 - 1e-5)
 
 
 def test_any_private_randomizer_has_a_tight_bound() -> None:
     """What 3-ary response attains at n = 1e4 is all but 0.02% of what is proved for all of them."""
-    value = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000).epsilon(1e-6)
+    value = sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 10_000).epsilon(1e-6)
     assert value.lower is not None
     assert 0.037998 < value.lower <= value.upper < 0.038006
     approximate = sdp.amplify(sdp.ApproximateLDP(1.0, 1e-9), 10_000, bound="all-crowds").epsilon(1e-6)
@@ -147,7 +151,7 @@ def test_parameters_are_attacked_by_a_randomizer_that_has_them(parameters: sdp.V
             assert not parameters.local or (w <= most[0] * a and w <= most[1] * b)
             assert parameters.local or a == b or max(a, b) <= Fraction(q0 if a > b else q1) * w
         truths += [
-            exact.shuffled_divergence([rows] * users, a, b, [2] * (users - 1), Fraction(math.exp(epsilon)))
+            exact_enumeration.shuffled_divergence([rows] * users, a, b, [2] * (users - 1), Fraction(math.exp(epsilon)))
             for a, b in ((0, 1), (1, 0))
         ]
         del others
@@ -162,8 +166,8 @@ class Unattacked(sdp.KRR):
     name = "unattacked"
 
     @property
-    def law(self) -> RegionLaw:
-        return dataclasses.replace(super().law, attacked=(), coin=None)
+    def law(self) -> TwoLevelLaw:
+        return dataclasses.replace(super().law, attack_pairs=(), binary_extremes=None)
 
 
 def test_attacks_are_derived_from_a_table() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
 
 TAIL_BOUNDS = [f"blanket-{kind}" for kind in ("hoeffding", "bennett", "hoeffding-generic", "bennett-generic")]
 
@@ -40,7 +40,7 @@ def test_generic_tail_bounds_reproduce_the_published_figures(
     local: float, users: int, bennett: float, hoeffding: float
 ) -> None:
     """The generic constants give the baselines of the papers' figures, at δ = 0.01/n."""
-    any_ldp = sdp.VariationRatio.of_ldp(local)
+    any_ldp = sdp.VariationRatio.from_ldp(local)
     assert epsilon(any_ldp, users, 0.01 / users, "blanket-bennett-generic") == pytest.approx(bennett, rel=5e-5)
     assert epsilon(any_ldp, users, 0.01 / users, "blanket-hoeffding-generic") == pytest.approx(hoeffding, rel=5e-5)
 
@@ -81,7 +81,7 @@ def test_tiny_delta_is_right_for_every_bound(delta: float, users: int) -> None:
     """At tiny δ every bound still answers below ε0, in the known order, and δ(ε) leads back."""
     mechanism = sdp.KRR(1.0, 5)
     values = {}
-    for name, bound in BOUND_OF.items():
+    for name, bound in BOUNDS_BY_NAME.items():
         if bound.guarantees:
             try:
                 curve = bound.curve(mechanism, users)
@@ -130,7 +130,7 @@ def test_generic_tail_bounds_are_the_running_minimum_of_the_printed_ones(
     inequality: str, local: float, users: int
 ) -> None:
     """δ never rises: what is proved at one ε holds at every larger one, and so does the inverse."""
-    curve = sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound=f"blanket-{inequality}-generic")
+    curve = sdp.amplify(sdp.VariationRatio.from_ldp(local), users, bound=f"blanket-{inequality}-generic")
     points = np.linspace(0.0, local, 4001)[1:-1]
     least = np.minimum(1.0, np.minimum.accumulate(published(inequality, local, users, points)))
     for k in range(0, len(points), 133):

@@ -11,14 +11,14 @@ import pytest
 from mpmath import mp, mpf
 
 from shuffledp import NotApplicable, VariationRatio, amplify
-from shuffledp.numerics.ball import rational
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.pair import exact_pair
+from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.dominating_pairs import exact_pair
 
 from ..numerics.exact_law import fraction_of
 from ..oracle.exact import hockey_stick_of_counts, random_extremal_table, worst_divergence
 from ..oracle.highprecision import delta_published
-from .careful import epsilon_inside
+from .careful import epsilon_below
 
 CLONES = ["clone", "stronger-clone"]
 LOCAL = [*CLONES, "clone-analytic", "stronger-clone-analytic", "efmrtt19", "blanket-hoeffding-generic"]
@@ -27,7 +27,7 @@ LOCAL = [*CLONES, "clone-analytic", "stronger-clone-analytic", "efmrtt19", "blan
 @pytest.mark.parametrize(("bound", "expected"), [("clone", 0.0530053), ("stronger-clone", 0.0432062)])
 def test_known_numbers(bound: str, expected: float) -> None:
     """n = 1e4, ε0 = 1, δ = 1e-6: clones 0.0530053, stronger clones 0.0432062."""
-    value = amplify(VariationRatio.of_ldp(1.0), 10**4, bound=bound).epsilon(1e-6)
+    value = amplify(VariationRatio.from_ldp(1.0), 10**4, bound=bound).epsilon(1e-6)
     assert round(value.upper, 7) == expected
     assert value.guarantee
     assert value.certified
@@ -67,7 +67,7 @@ def test_extremal_tables_are_bounded(seed: int) -> None:
     for users, ratio in [(2, Fraction(3, 2)), (3, Fraction(1)), (4, Fraction(5, 4))]:
         worst = worst_divergence(table, users, ratio)
         for bound in CLONES:
-            assert Fraction(amplify(parameters, users, bound=bound).delta(epsilon_inside(ratio)).upper) >= worst
+            assert Fraction(amplify(parameters, users, bound=bound).delta(epsilon_below(ratio)).upper) >= worst
 
 
 def random_parameters(rng: Random, *, common_above: bool) -> VariationRatio:
@@ -110,7 +110,7 @@ def test_a_common_ratio_above_the_local_ratio_counts() -> None:
     true = hockey_stick_of_counts(first, second, [r, r, gamma / q_common], users, ratio)
     stated = VariationRatio(3.0, 0.125, (3.0, 3.0), q_common=1024.0)
     for bound in ("variation-ratio", "best", *CLONES):
-        assert Fraction(amplify(stated, users, bound=bound).delta(epsilon_inside(ratio)).upper) >= true, bound
+        assert Fraction(amplify(stated, users, bound=bound).delta(epsilon_below(ratio)).upper) >= true, bound
 
 
 def test_the_default_counts_a_common_ratio_above_the_local_ratio() -> None:
@@ -120,7 +120,7 @@ def test_the_default_counts_a_common_ratio_above_the_local_ratio() -> None:
     alpha = beta / (p - 1)
     gamma, r = 1 - alpha - p * alpha, p * alpha / q
     laws = [(p * alpha, alpha, r), (alpha, p * alpha, r), (gamma, gamma, gamma / q_common)]
-    pair = exact_pair([tuple(map(rational, law)) for law in laws], symmetric=True)
+    pair = exact_pair([tuple(map(to_rational, law)) for law in laws], symmetric=True)
     true = fraction_of(PositivePartMean(pair.law, users).bracket(epsilon).lower.lower())
     stated = VariationRatio(3.0, float(beta), (3.0, 3.0), q_common=float(q_common))
     assert Fraction(amplify(stated, users, effort="quick").delta(epsilon).upper) >= true
@@ -162,7 +162,7 @@ def independent(bound: str, epsilon_local: mpf, users: int, delta: mpf) -> mpf:
 )
 def test_closed_forms_by_an_independent_formula(bound: str, epsilon_local: float, users: int, delta: float) -> None:
     """Each closed form equals its formula at 30 digits, rounded up, and is not below the numeric bound."""
-    parameters = VariationRatio.of_ldp(epsilon_local)
+    parameters = VariationRatio.from_ldp(epsilon_local)
     value = amplify(parameters, users, bound=bound).epsilon(delta)
     with mp.workdps(30):
         exact = min(independent(bound, mp.log(mpf(parameters.p)), users, mpf(delta)), mp.log(mpf(parameters.p)))
@@ -186,7 +186,7 @@ def test_outside_its_regime_a_closed_form_refuses(
     bound: str, epsilon_local: float, users: int, delta: float, words: str
 ) -> None:
     """Outside its condition the formula is not extrapolated: the inequality is named with its two sides."""
-    curve = amplify(VariationRatio.of_ldp(epsilon_local), users, bound=bound)
+    curve = amplify(VariationRatio.from_ldp(epsilon_local), users, bound=bound)
     with pytest.raises(NotApplicable) as caught:
         curve.epsilon(delta)
     assert words in str(caught.value)
@@ -196,8 +196,8 @@ def test_outside_its_regime_a_closed_form_refuses(
 
 def test_the_ends_of_a_regime_belong_to_it() -> None:
     """ε0 = 1/2, n = 1000, δ = 0.01 as the nearest floats are inside the regime that names them as its ends."""
-    assert amplify(VariationRatio.of_ldp(0.25), 1000, bound="efmrtt19").epsilon(0.01).upper <= 0.25
-    assert amplify(VariationRatio.of_ldp(0.5), 1000, bound="efmrtt19").epsilon(0.001).upper <= 0.5
+    assert amplify(VariationRatio.from_ldp(0.25), 1000, bound="efmrtt19").epsilon(0.01).upper <= 0.25
+    assert amplify(VariationRatio.from_ldp(0.5), 1000, bound="efmrtt19").epsilon(0.001).upper <= 0.5
 
 
 @pytest.mark.parametrize("bound", ["clone-analytic", "stronger-clone-analytic", "efmrtt19"])
@@ -206,7 +206,7 @@ def test_closed_forms_bound_the_numeric_value(bound: str) -> None:
     rng, tried = Random(bound), 0
     while tried < 25:
         epsilon_local = rng.uniform(0.05, 0.5) if bound == "efmrtt19" else rng.uniform(0.05, 4)
-        parameters = VariationRatio.of_ldp(epsilon_local)
+        parameters = VariationRatio.from_ldp(epsilon_local)
         users, delta = int(10 ** rng.uniform(2, 5)), 10 ** rng.uniform(-9, -1)
         try:
             value = amplify(parameters, users, bound=bound).epsilon(delta)

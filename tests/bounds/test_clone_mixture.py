@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.bounds.clone_mixture import MixtureBound
-from shuffledp.tradeoff.clone_error import CloneErrors
+from shuffledp.bounds.clones import MixtureBound
+from shuffledp.privacy.tradeoff_curves import CloneErrors
 
 from ..oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, symmetrised, tradeoff_curve
 
@@ -27,7 +27,7 @@ def test_the_exact_value_beside_the_theorem(
     users: int, delta: float, epsilon_local: float, exact: float, published: float
 ) -> None:
     """ε at the five settings of theory §4, to the digits given there."""
-    parameters = VariationRatio.of_ldp(epsilon_local)
+    parameters = VariationRatio.from_ldp(epsilon_local)
     assert amplify(parameters, users, bound="stronger-clone").epsilon(delta).upper == pytest.approx(exact, rel=5e-5)
     curve = MixtureBound().curve(parameters, users)
     value = curve.epsilon(delta)
@@ -58,20 +58,20 @@ def test_delta_against_exact_fractions(users: int, step: Fraction) -> None:
 @pytest.mark.parametrize(("epsilon_local", "epsilon", "right"), [(0.5, 0.3, 1.3807e-2), (4.0, 3.6, 0.7896)])
 def test_the_corollary_without_floors(epsilon_local: float, epsilon: float, right: float) -> None:
     """FD-4 on our code: the threshold (1−2w)/(e^ε−2w) gives the theorem's δ, where the printed one under-reports."""
-    curve = amplify(VariationRatio.of_ldp(epsilon_local), 12, bound="mixture")
+    curve = amplify(VariationRatio.from_ldp(epsilon_local), 12, bound="mixture")
     assert curve.delta(epsilon).upper == pytest.approx(right, rel=1e-3)
     assert CloneErrors(epsilon_local, 12).published_delta(epsilon) == pytest.approx(
         curve.delta(epsilon).upper, rel=1e-12
     )
     assert (
         curve.delta(epsilon).upper
-        >= amplify(VariationRatio.of_ldp(epsilon_local), 12, effort="quick").delta(epsilon).upper
+        >= amplify(VariationRatio.from_ldp(epsilon_local), 12, effort="quick").delta(epsilon).upper
     )
 
 
 def test_a_hundred_million_users() -> None:
     """Never below the exact value of the same pair, and close to it."""
-    parameters = VariationRatio.of_ldp(1.0)
+    parameters = VariationRatio.from_ldp(1.0)
     exact = amplify(parameters, 10**8, bound="stronger-clone").epsilon(1e-9).upper
     published = amplify(parameters, 10**8, bound="mixture").epsilon(1e-9).upper
     assert exact <= published <= 1.001 * exact
@@ -79,7 +79,7 @@ def test_a_hundred_million_users() -> None:
 
 def test_the_ends() -> None:
     """A δ above 1 − 2w needs no ε; beyond ε0 nothing changes in sign; far out δ is tiny but not negative."""
-    curve = amplify(VariationRatio.of_ldp(0.1), 20, bound="mixture")
+    curve = amplify(VariationRatio.from_ldp(0.1), 20, bound="mixture")
     assert curve.epsilon(0.2).upper == 0.0
     assert 0.0 <= curve.delta(5.0).upper < 1e-3
     assert curve.delta(800.0).upper >= 0.0

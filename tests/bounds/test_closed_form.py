@@ -141,7 +141,7 @@ def test_it_equals_its_formula_written_anew(bound: str) -> None:
     assert min(applied, refused) > 40
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_sound_form_is_above_the_numeric_bound() -> None:
     """On 300 random inputs, γ > 0, p = ∞ and q_common < q among them, the closed form is a valid ε."""
     rng, tried = Random(12), 0
@@ -163,6 +163,7 @@ def test_the_sound_form_is_above_the_numeric_bound() -> None:
     assert min(kinds.values()) > 60
 
 
+@pytest.mark.exhaustive("asymptotic")
 @pytest.mark.parametrize("bound", ["analytic-published", "asymptotic"])
 def test_the_published_forms_are_above_the_published_pair(bound: str) -> None:
     """Wherever they apply, on 120 random inputs, their ε is valid for the published pair with the largest ratio."""

@@ -8,17 +8,15 @@ import math
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF
-from shuffledp.bounds.best import BestCurve
-from shuffledp.bounds.compare import Comparison
-from shuffledp.bounds.comparison_sweep import BoundLine, ComparisonSweep, compare_along
+from shuffledp.bounds.compare import BoundLine, Comparison, ComparisonSweep, compare_along
+from shuffledp.bounds.registry import BOUNDS_BY_NAME, BestCurve
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 
 def test_all_bounds_are_listed_best_first() -> None:
     """Guarantees come first, smallest first; then what is no guarantee; then what does not apply, with a reason."""
     result = sdp.compare(sdp.KRR(1.0, 16), 10_000, 1e-6)
-    assert {row.bound for row in result.rows} == set(BOUND_OF)
+    assert {row.bound for row in result.rows} == set(BOUNDS_BY_NAME)
     guaranteed = [row.value.upper for row in result.rows if row.value is not None and row.value.guarantee]
     assert guaranteed == sorted(guaranteed)
     kinds = [0 if row.value and row.value.guarantee else 1 if row.value else 2 for row in result.rows]
@@ -37,7 +35,7 @@ def test_colluding_users_do_not_hide() -> None:
     assert fewer.best.value == plain.best.value
 
 
-ORDERED = [name for name, kind in all_mechanisms().items() if kind.examples()[0].told_parameters()]
+ORDERED = [name for name, kind in all_mechanisms().items() if kind.examples()[0].ratio_parameters()]
 """All but those whose noise has a law of its own, of which these bounds know nothing."""
 
 
@@ -60,13 +58,13 @@ def test_best_is_the_smallest_and_says_what_it_left_out() -> None:
     curve = sdp.amplify(mechanism, 3_000, effort="quick")
     assert isinstance(curve, BestCurve)
     best = curve.epsilon(1e-6)
-    for name, bound in BOUND_OF.items():
+    for name, bound in BOUNDS_BY_NAME.items():
         if bound.guarantees:
             try:
                 assert best.upper <= bound.curve(mechanism, 3_000).epsilon(1e-6).upper * (1 + 1e-12), name
             except sdp.NotApplicable:
                 continue
-    refused = dict(curve.refused)
+    refused = dict(curve.rejected)
     assert "reproduction" in refused["variation-ratio-published"]
     assert "never better" in refused["clone"]
 
@@ -86,7 +84,7 @@ def test_at_most_five_lines_have_a_name() -> None:
         found = along(9, printed=(3, 7), attacked=attacked)
         room = 3 if attacked else 4
         proved = [f"bound {place}" for place in (0, 1, 2, 4)][:room]
-        assert [line.bound for line in found.labelled()] == [*proved, "bound 3"]
+        assert [line.bound for line in found.labelled_lines()] == [*proved, "bound 3"]
         figure = found.plot()
         (legend,) = figure.legends
         assert len(legend.get_texts()) == 5
@@ -97,6 +95,7 @@ def test_at_most_five_lines_have_a_name() -> None:
         assert texts == ["ε₀ = 1", f"grey: {len(grey)} other bounds"]
 
 
+@pytest.mark.exhaustive
 def test_every_bound_along_an_axis() -> None:
     """Each point is that of ``compare`` there; where nothing applies there is none; printed bounds are marked."""
 

@@ -13,9 +13,8 @@ import pytest
 from scipy.stats import binom
 
 import shuffledp as sdp
-from shuffledp.bounds.mixed_crowds import MixedDivergence
-from shuffledp.numerics.score_sum import Scores, ScoreSum
-from shuffledp.privacy.randomizer import MayMix
+from shuffledp.bounds.mixed_populations import MixedDivergence, ScoreLaw, ScoreSum
+from shuffledp.privacy.randomizer import HasMixedUsers
 
 Rows = Sequence[Sequence[Fraction]]
 Row = Sequence[tuple[int, int]]
@@ -69,7 +68,7 @@ def truth(own: Rows, groups: Sequence[tuple[Rows, int]], ratio: Fraction) -> Fra
     return Fraction(worst, ratio.denominator * unit**users)
 
 
-def rows_of(group: MayMix) -> Rows:
+def rows_of(group: HasMixedUsers) -> Rows:
     """The exact output law of everything that a user of the group may hold."""
     if isinstance(group, sdp.OptOut):
         table = group.mechanism.table().probabilities
@@ -77,15 +76,15 @@ def rows_of(group: MayMix) -> Rows:
         if isinstance(own, sdp.KRR):
             return [[Fraction(1, own.options)] * own.options]
         assert isinstance(own, sdp.OUE)
-        other = own.law.row.other
+        other = own.law.bits.false_probability
         ones = [number.bit_count() for number in range(len(table[0]))]
         return [[other**k * (1 - other) ** (own.options - k) for k in ones]]
     assert isinstance(group, sdp.Mechanism)
     return group.table().probabilities
 
 
-def directions(group: sdp.Mechanism, groups: Sequence[MayMix], counts: Sequence[int], lost: int = 0) -> list:
-    found = group.hidden_among(groups)
+def directions(group: sdp.Mechanism, groups: Sequence[HasMixedUsers], counts: Sequence[int], lost: int = 0) -> list:
+    found = group.mixed_other_users(groups)
     assert found
     ways = [way for one in found for way in ([one] if one.symmetric else [one, one.swapped()])]
     return [MixedDivergence(way, tuple(counts), lost) for way in ways]
@@ -114,7 +113,7 @@ FEW = [
 
 @pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(("groups", "counts"), FEW, ids=lambda each: str(each)[:40])
-def test_every_dataset_of_a_few_users(groups: Sequence[MayMix], counts: Sequence[int]) -> None:
+def test_every_dataset_of_a_few_users(groups: Sequence[HasMixedUsers], counts: Sequence[int]) -> None:
     """Nothing that anybody holds is told apart better than is said; an attack attains no more than there is."""
     others = [(rows_of(group), count) for group, count in zip(groups, counts, strict=True)]
     for group in groups:
@@ -125,7 +124,7 @@ def test_every_dataset_of_a_few_users(groups: Sequence[MayMix], counts: Sequence
             epsilon = math.log(ratio)
             worst = truth(rows_of(group), others, ratio)
             said = max(way.bracket(epsilon, SHARP).upper_float() for way in ways)
-            attained = max(way.attained(epsilon) for way in ways)
+            attained = max(way.attack_delta(epsilon) for way in ways)
             assert said >= float(worst) * (1 - 1e-9)
             assert attained <= float(worst) * (1 + 1e-9)
 
@@ -149,11 +148,12 @@ def test_random_tables_of_two_and_three_groups(number: int) -> None:
     for ratio in RATIOS:
         worst = float(truth(rows_of(own), others, ratio))
         assert max(way.bracket(math.log(ratio), SHARP).upper_float() for way in ways) >= worst * (1 - 1e-9)
-        assert max(way.attained(math.log(ratio)) for way in ways) <= worst * (1 + 1e-9)
+        assert max(way.attack_delta(math.log(ratio)) for way in ways) <= worst * (1 + 1e-9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("groups", "counts"), [FEW[0], FEW[7]], ids=lambda each: str(each)[:40])
-def test_nor_where_it_is_as_sharp_as_can_be(groups: Sequence[MayMix], counts: Sequence[int]) -> None:
+def test_nor_where_it_is_as_sharp_as_can_be(groups: Sequence[HasMixedUsers], counts: Sequence[int]) -> None:
     """Two of them with all pieces."""
     test_every_dataset_of_a_few_users(groups, counts)
 
@@ -182,14 +182,14 @@ def test_the_figures_that_were_promised(
     groups = [sdp.KRR(epsilon, options=2) for epsilon in epsilons]
     curve = sdp.amplify(sdp.Crowd(dict(zip(groups, users, strict=True))))
     for group, most in zip(groups, said, strict=True):
-        value = curve.of(group).epsilon(delta=1e-6)
+        value = curve.group_curve(group).epsilon(delta=1e-6)
         assert value.certified
         assert value.guarantee
         assert value.upper <= most
         assert value.attack is not None
         attained = value.attack.epsilon(1e-6)
         assert attained <= value.upper <= 1.01 * attained
-    assert curve.epsilon(delta=1e-6).upper == curve.of(groups[1]).epsilon(delta=1e-6).upper
+    assert curve.epsilon(delta=1e-6).upper == curve.group_curve(groups[1]).epsilon(delta=1e-6).upper
 
 
 def test_where_all_agree_it_is_the_uniform_value() -> None:
@@ -198,23 +198,25 @@ def test_where_all_agree_it_is_the_uniform_value() -> None:
     assert sdp.amplify(sdp.Crowd({krr: 10_000})).epsilon(delta=1e-6).upper == pytest.approx(uniform, rel=1e-9)
     mixed = sdp.amplify(sdp.Crowd({krr: 6_000, nearly: 4_000}))
     for group in (krr, nearly):
-        assert mixed.of(group).epsilon(delta=1e-6).upper == pytest.approx(uniform, rel=5e-4)
+        assert mixed.group_curve(group).epsilon(delta=1e-6).upper == pytest.approx(uniform, rel=5e-4)
 
 
+@pytest.mark.exhaustive
 def test_others_hide_and_the_better_the_less_they_say() -> None:
     krr = sdp.KRR(1.0, options=16)
 
-    def found(*more: MayMix) -> float:
+    def found(*more: HasMixedUsers) -> float:
         crowd = sdp.Crowd({krr: 5_000, **dict.fromkeys(more, 5_000)})
-        return sdp.amplify(crowd).of(krr).epsilon(delta=1e-6).upper
+        return sdp.amplify(crowd).group_curve(krr).epsilon(delta=1e-6).upper
 
     alone, among_loud, among_quiet = found(), found(sdp.KRR(4.0, options=16)), found(sdp.KRR(0.5, options=16))
     assert alone > among_loud > among_quiet > found(sdp.OptOut(krr))
 
 
+@pytest.mark.exhaustive
 def test_many_values_are_those_of_one() -> None:
     curve = sdp.amplify(sdp.Crowd({sdp.KRR(1.0, options=4): 3_000, sdp.KRR(2.0, options=4): 3_000}))
-    quiet = curve.of(sdp.KRR(1.0, options=4))
+    quiet = curve.group_curve(sdp.KRR(1.0, options=4))
     points = np.linspace(0.0, 0.06, 18)
     many = quiet.profile(points)
     for epsilon, upper, lower in list(zip(points, many.upper, many.lower, strict=True))[::3]:
@@ -230,7 +232,7 @@ def test_bits_that_differ_too_much_hide_little_and_it_is_said_truly() -> None:
     quiet, loud = sdp.OUE(0.5, options=64), sdp.OUE(5.0, options=64)
     curve = sdp.amplify(sdp.Crowd({quiet: 3_000, loud: 3_000}))
     alone = sdp.amplify(quiet, users=3_000).epsilon(delta=1e-6).upper
-    assert 0.9 * alone <= curve.of(quiet).epsilon(delta=1e-6).upper <= alone * (1 + 1e-9)
+    assert 0.9 * alone <= curve.group_curve(quiet).epsilon(delta=1e-6).upper <= alone * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_bits_that_differ_too_much_hide_little_and_it_is_said_truly() -> None:
         ({sdp.KRR(1.0, 4): 10, sdp.KRR(1.0, 5): 10}, "different forms"),
         ({sdp.KRR(1.0, 4): 10, sdp.OUE(1.0, 4): 10}, "different forms"),
         ({sdp.KRR(1.0, 4): 0}, "at least 1"),
-        ({sdp.VariationRatio.of_ldp(1.0): 10}, "amplify it alone"),
+        ({sdp.VariationRatio.from_ldp(1.0): 10}, "amplify it alone"),
         ({sdp.OptOut(sdp.KRR(1.0, 4)): 10}, "opt-outs only"),
         ({sdp.PureDUMP(options=4, dummies=2): 10, sdp.PureDUMP(options=4, dummies=3): 10}, "one message"),
     ],
@@ -267,7 +269,7 @@ def test_sums_of_scores_against_binomials(values: tuple[int, int]) -> None:
     for chance, count in zip(chances, users, strict=True):
         law = np.convolve(law, binom.pmf(np.arange(count + 1), count, chance))
     first, second = np.convolve(law, [1 - own, own]), np.convolve(law, [own, 1 - own])
-    scores = [Scores(values, (1 - chance, chance)) for chance in (own, 1 - own, *chances)]
+    scores = [ScoreLaw(values, (1 - chance, chance)) for chance in (own, 1 - own, *chances)]
     found = ScoreSum(scores[0], scores[1], tuple(zip(scores[2:], users, strict=True)))
     for epsilon in (0.0, 0.05, 0.2):
         expected = float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.errors import NotApplicable
-from tests.oracle import reports
+from shuffledp._core.errors import NotApplicable
+from tests.oracle import report_enumeration
 
 PROTOCOLS: list[Any] = [
     sdp.MixDUMP(options=3, flip=0.5),
@@ -24,11 +24,11 @@ PROTOCOLS: list[Any] = [
 @pytest.mark.parametrize("mechanism", PROTOCOLS, ids=repr)
 def test_the_noise_is_there_whatever_the_value(mechanism: Any) -> None:
     """Every real message's law is at least λ times that of a dummy, exactly, and for no larger λ."""
-    _, chance = mechanism.noisy_others(mechanism.hiding_messages(5))
+    _, chance = mechanism.count_noisy_messages(mechanism.hiding_messages(5))
     table = mechanism.message_table()
     ratios = [real / dummy for row in table.rows for real, dummy in zip(row, table.dummy, strict=True) if dummy]
     # A blank is no real message; a uniform message hides at least as well as one that may be blank.
-    filled = mechanism.uniform.filled if isinstance(mechanism, sdp.MixDUMP) else 1
+    filled = mechanism.dummy_law.filled if isinstance(mechanism, sdp.MixDUMP) else 1
     kept = [ratio * filled for ratio in ratios if ratio]
     assert min(kept) == chance
 
@@ -36,16 +36,17 @@ def test_the_noise_is_there_whatever_the_value(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", PROTOCOLS, ids=repr)
 def test_no_dataset_is_above_it(mechanism: Any) -> None:
     """Two and three users, every dataset, every pair."""
-    laws = reports.laws_of(mechanism.table())
+    laws = report_enumeration.report_laws(mechanism.table())
     for users in (2, 3):
         if users == 3 and len(mechanism.table().messages) > 20:
             continue
         for ratio in (Fraction(9, 8), Fraction(2), Fraction(5)):
-            truth = float(reports.worst_divergence(laws, users, ratio))
+            truth = float(report_enumeration.worst_divergence(laws, users, ratio))
             value = sdp.amplify(mechanism, users, bound="noisy-crowd").delta(math.log(ratio))
             assert value.upper >= truth * (1 - 1e-12)
 
 
+@pytest.mark.exhaustive("30")
 @pytest.mark.parametrize(
     ("mechanism", "users"),
     [
@@ -58,7 +59,7 @@ def test_no_dataset_is_above_it(mechanism: Any) -> None:
 def test_it_is_the_mixture_over_the_size_of_the_crowd(mechanism: Any, users: int) -> None:
     """δ is E[D_{M+H}], summed here term by term, within its slack; ε likewise."""
     messages = mechanism.hiding_messages(users)
-    others, chance = mechanism.noisy_others(messages)
+    others, chance = mechanism.count_noisy_messages(messages)
     assert others == users - 1
     points = [0.0, 0.2, 0.7, 1.5, 2.5]
     profile = sdp.amplify(mechanism, users, bound="noisy-crowd").profile(points)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.nonresponse import NonresponseCurve, failure_of, nonresponse
-from shuffledp.bounds.schedule import Schedule
+from shuffledp.bounds.nonresponse import NonresponseCurve, nonresponse, round_failure
+from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.subsampling import poisson
 from shuffledp.privacy.curve import PrivacyCurve
 
@@ -87,7 +87,7 @@ def curve_of(came: int, drawn: Fraction | int, failure: float, colluding: int = 
 @pytest.mark.parametrize("delta", [0.3, 0.1, 0.02])
 def test_the_promise_holds_whoever_would_respond(drawn: Fraction | int, delta: float) -> None:
     """On average over how many come, for every number of people who would, and every dataset of theirs."""
-    failure = failure_of(delta, 1)
+    failure = round_failure(delta, 1)
     found = Fraction(0)
     for respondents in range(1, PEOPLE + 1):
         for others in datasets(respondents):
@@ -106,7 +106,7 @@ def test_the_promise_holds_whoever_would_respond(drawn: Fraction | int, delta: f
 def test_the_promise_holds_if_somebody_tells_whether_they_were_drawn(drawn: Fraction | int) -> None:
     """One colluder, who responds or not: given what they know, the others are drawn alike."""
     delta = 0.1
-    failure, honest = failure_of(delta, 1), PEOPLE - 1
+    failure, honest = round_failure(delta, 1), PEOPLE - 1
     for respondents, is_drawn, responds in product(range(1, honest + 1), range(2), range(2)):
         left = drawn if isinstance(drawn, Fraction) else drawn - is_drawn
         beside = is_drawn * responds
@@ -133,7 +133,7 @@ def product_divergence(rounds: list[tuple[tuple[int, int], int]], factor: Fracti
 def test_two_rounds_are_composed(respondents: tuple[int, int]) -> None:
     """Each round has its own potential respondents; ε is that of both rounds given who came in each."""
     delta = 0.2
-    failure = failure_of(delta, 2)
+    failure = round_failure(delta, 2)
 
     def factor(sizes: tuple[int, ...]) -> Fraction:
         curves = [curve_of(came, COINS, failure) for came in sizes if came]
@@ -166,6 +166,7 @@ def attained(respondents: int, rate: float, epsilon_of: dict[int, float]) -> flo
     return total
 
 
+@pytest.mark.exhaustive("60")
 @pytest.mark.parametrize("respondents", [1, 10, 60])
 def test_an_attack_that_breaks_the_planned_coins_does_not_break_this(respondents: int) -> None:
     """36 of 360 people are expected and far fewer would come: at the plan's ε an attacker has far more than δ."""
@@ -174,13 +175,14 @@ def test_an_attack_that_breaks_the_planned_coins_does_not_break_this(respondents
     planned = poisson(mechanism, 360, 0.1, bound="optimal").epsilon(delta).upper
     assert attained(respondents, 0.1, dict.fromkeys(sizes, planned)) > 20 * delta
     given = {
-        m: nonresponse(mechanism, m, 360, rate=COINS * 3 / 10, failure=failure_of(delta, 1), bound="optimal")
+        m: nonresponse(mechanism, m, 360, rate=COINS * 3 / 10, failure=round_failure(delta, 1), bound="optimal")
         .epsilon(delta).upper
         for m in sizes
     }  # fmt: skip
     assert attained(respondents, 0.1, given) < delta
 
 
+@pytest.mark.exhaustive("how2", "how6")
 @pytest.mark.parametrize(("came", "of", "how", "most"), [
     (1, 360, {"rate": Fraction(1, 10)}, 1.0),
     (36, 360, {"rate": Fraction(1, 10)}, 0.1026),
@@ -193,7 +195,7 @@ def test_an_attack_that_breaks_the_planned_coins_does_not_break_this(respondents
 def test_how_sharp_it_is(came: int, of: int, how: dict[str, int], most: float) -> None:
     """KRR(1, 4) at δ = 1e-6: above the share of all people, which is no proof, and below what is known of who came."""
     mechanism = sdp.KRR(1.0, 4)
-    curve = nonresponse(mechanism, came, of, failure=failure_of(1e-6, 1), effort="quick", **how)  # type: ignore[arg-type]
+    curve = nonresponse(mechanism, came, of, failure=round_failure(1e-6, 1), effort="quick", **how)  # type: ignore[arg-type]
     found = curve.epsilon(1e-6)
     known = sdp.amplify(mechanism, came, effort="quick")
     assert found.certified
@@ -203,7 +205,7 @@ def test_how_sharp_it_is(came: int, of: int, how: dict[str, int], most: float) -
 
 def test_the_curve() -> None:
     """It falls towards its failure probability, below which nothing is promised; rounds are composed with it."""
-    failure = failure_of(1e-6, 10)
+    failure = round_failure(1e-6, 10)
     curve = nonresponse(sdp.KRR(1.0, 4), 300, 5_000, rate=Fraction(1, 10), failure=failure)
     assert isinstance(curve, NonresponseCurve)
     points = curve.profile(np.linspace(0.0, 1.2, 60))
@@ -223,7 +225,7 @@ def test_more_people_than_were_drawn_are_no_sample() -> None:
     """The function refuses them; a schedule counts them as people who are known."""
     with pytest.raises(ValueError, match="came must be at most the 200 people who can have been drawn, got 210"):
         nonresponse(sdp.KRR(1.0, 4), 210, 2_000, asked=200, failure=5e-7)
-    assert Schedule(200, 2_000).answered_by(210, 1e-6) == Schedule(210)
-    assert Schedule(200, 2_000).answered_by(150, 0.01) == Schedule(150)
-    few = Schedule(200, 2_000, rounds=5).answered_by(150, 1e-6)
-    assert (few.came, few.failure, few.taking_part, few.expected) == (150, 1e-7, 150, 200)
+    assert Participation(200, 2_000).with_respondents(210, 1e-6) == Participation(210)
+    assert Participation(200, 2_000).with_respondents(150, 0.01) == Participation(150)
+    few = Participation(200, 2_000, rounds=5).with_respondents(150, 1e-6)
+    assert (few.came, few.failure, few.participants, few.expected_users) == (150, 1e-7, 150, 200)

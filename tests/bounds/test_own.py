@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF, BOUNDS
-from shuffledp.bounds.best import BestCurve
+from shuffledp.bounds.base import Bound
 from shuffledp.bounds.blanket import OptimalBound
-from shuffledp.bounds.bound import Bound
-from shuffledp.privacy.curve import ClosedFormCurve, PrivacyCurve, Source
+from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME, BestCurve
+from shuffledp.privacy.curve import ClosedFormCurve, CurveSource, PrivacyCurve
 
 KRR = sdp.KRR(2.0, 16)
 
@@ -58,7 +57,7 @@ class Spoof(Tiny):
     name = "spoof"
 
     def curve(self, randomizer: Any, users: int) -> PrivacyCurve:
-        source = Source("optimal", BOUND_OF["optimal"].theorem, users, guarantee=True)
+        source = CurveSource("optimal", BOUNDS_BY_NAME["optimal"].theorem, users, guarantee=True)
         return ClosedFormCurve(source, lambda delta: delta * 0 + self.epsilon, math.inf)
 
 
@@ -67,10 +66,10 @@ def test_a_bound_that_nobody_passed_changes_no_answer() -> None:
     assert Tiny.__subclasses__()
     value = sdp.amplify(KRR, 1000, effort="quick").epsilon(1e-6)
     assert value.upper > 0.1
-    assert value.bound in BOUND_OF
+    assert value.bound in BOUNDS_BY_NAME
     assert (value.note, value.origin) == ("", "")
     rows = sdp.compare(KRR, 1000, 1e-6).rows
-    assert {row.bound for row in rows} == set(BOUND_OF)
+    assert {row.bound for row in rows} == set(BOUNDS_BY_NAME)
     assert not any(isinstance(bound, Tiny) for bound in BOUNDS)
     local = sdp.calibrate(sdp.KRR, options=16, users=1000, epsilon=1.0, delta=1e-6, effort="quick").mechanism.epsilon
     assert sdp.amplify(sdp.KRR(local, 16), 1000, bound="optimal").epsilon(1e-6).upper <= 1.0
@@ -179,7 +178,7 @@ def test_nothing_is_a_guarantee_or_certified_by_default() -> None:
         def _delta(self, epsilon: float) -> sdp.BoundValue:
             return self._value(1e-9, 0.0)
 
-    curve = Quiet(Source("quiet", "none", 10))
+    curve = Quiet(CurveSource("quiet", "none", 10))
     value = curve.epsilon(1e-6)
     assert (value.guarantee, value.certified, Bound.guarantees) == (False, False, False)
     together = sdp.compose([sdp.amplify(KRR, 10, effort="quick"), curve])
@@ -194,7 +193,7 @@ class Borrowed(Bound):
     summary = "an example"
 
     def curve(self, randomizer: Any, users: int) -> PrivacyCurve:
-        return sdp.amplify(sdp.VariationRatio.of_ldp(0.1), users, effort="quick")
+        return sdp.amplify(sdp.VariationRatio.from_ldp(0.1), users, effort="quick")
 
 
 def test_a_curve_of_ours_does_not_vouch_for_a_bound_of_ones_own() -> None:

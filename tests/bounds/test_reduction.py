@@ -11,7 +11,7 @@ import pytest
 from mpmath import mp, mpf
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.bounds import BOUND_OF
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
 
 from ..oracle.exact import (
     Row,
@@ -29,14 +29,14 @@ from ..oracle.exact import (
     worst_divergence,
 )
 from ..oracle.highprecision import delta_published, delta_sound
-from .careful import careful_parameters, epsilon_inside, float_above
+from .careful import epsilon_below, float_above, rounded_parameters
 
 RATIOS = (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(4))
 
 
 def upper(parameters: VariationRatio, users: int, ratio: Fraction, bound: str = "variation-ratio") -> Fraction:
     """The bound's δ at an ε with e^ε at most the ratio: it must be at least every divergence at the ratio."""
-    return Fraction(amplify(parameters, users, bound=bound).delta(epsilon_inside(ratio)).upper)
+    return Fraction(amplify(parameters, users, bound=bound).delta(epsilon_below(ratio)).upper)
 
 
 def all_divergences(
@@ -62,7 +62,7 @@ def check_table(table: Table, users: int) -> None:
             laws = [(add_one_message(crowd, table[x0]), add_one_message(crowd, table[x1])) for crowd in crowds]
             worst = max(hockey_stick(first, second, ratio) for first, second in laws)
             for common, unequal in product((False, True), repeat=2):
-                stated = careful_parameters(table[x0], table[x1], table, common=common, unequal=unequal)
+                stated = rounded_parameters(table[x0], table[x1], table, common=common, unequal=unequal)
                 assert worst <= upper(stated, users, ratio), (table, x0, x1, users, ratio, common, unequal)
 
 
@@ -81,7 +81,6 @@ def test_extremal_tables_are_bounded(seed: int, users: int) -> None:
     check_table(random_extremal_table(rng, 2 + seed % 2, 3, rng.choice((2, 3, 8))), users)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_more_users_are_bounded(seed: int) -> None:
     """Five users with random and extremal tables on three inputs."""
@@ -103,7 +102,7 @@ def test_users_with_different_randomizers_are_bounded(seed: int) -> None:
     for ratio in RATIOS:
         worst = max(max(both) for both in all_divergences((first, second), others, ratio))
         for common, unequal in product((False, True), repeat=2):
-            stated = careful_parameters(first, second, rows, common=common, unequal=unequal)
+            stated = rounded_parameters(first, second, rows, common=common, unequal=unequal)
             assert math.isinf(stated.p) == bool(seed % 2)
             assert worst <= upper(stated, users, ratio)
 
@@ -113,7 +112,7 @@ def test_an_overestimated_parameter_is_sound(seed: int) -> None:
     """The true laws stay below the bound when p, β, q or q_common are stated too large, alone or together."""
     rng = Random(400 + seed)
     table, users = random_table(rng, 2, 3), 3
-    true = careful_parameters(table[0], table[1], table, common=True, unequal=bool(seed % 2))
+    true = rounded_parameters(table[0], table[1], table, common=True, unequal=bool(seed % 2))
     q0, q1 = true.q_pair
     assert true.q_common is not None
     for ratio in RATIOS:
@@ -274,7 +273,7 @@ def test_a_published_epsilon_that_an_attack_exceeds() -> None:
 @pytest.mark.parametrize(
     ("parameters", "guarantee"),
     [
-        (VariationRatio.of_ldp(1.0), True),
+        (VariationRatio.from_ldp(1.0), True),
         (VariationRatio(3.0, 0.5, 3.0), True),
         (VariationRatio(3.0, 0.5 * (1 - 1e-13), 3.0), True),
         (VariationRatio(3.0, 0.5 * (1 - 1e-11), 3.0), False),
@@ -296,12 +295,16 @@ def test_the_published_bound_is_a_guarantee_only_without_a_common_part(
     assert ("not an upper bound" in curve.note) is not guarantee
     assert amplify(parameters, 50, bound="variation-ratio").guarantee is True
     assert amplify(parameters, 50, effort="quick").guarantee is True
-    assert BOUND_OF["variation-ratio-published"].guarantees is False
+    assert BOUNDS_BY_NAME["variation-ratio-published"].guarantees is False
 
 
 def test_without_a_common_part_both_are_one() -> None:
     """At γ = 0 the published and the sound bound are the same number."""
-    for parameters in (VariationRatio.of_ldp(2.0), VariationRatio(math.inf, 1.0, 16.0), VariationRatio(9.0, 0.8, 30.0)):
+    for parameters in (
+        VariationRatio.from_ldp(2.0),
+        VariationRatio(math.inf, 1.0, 16.0),
+        VariationRatio(9.0, 0.8, 30.0),
+    ):
         for users in (1, 7, 500, 10**5):
             one = amplify(parameters, users, bound="variation-ratio-published").delta(0.05)
             other = amplify(parameters, users, bound="variation-ratio").delta(0.05)
@@ -353,7 +356,7 @@ def test_q1_is_raised_where_the_reduction_would_fall_with_beta(
     true = reduction(p, low, q0, q1, q0, users, ratio)
     unraised = reduction(p, high, q0, q1, q0, users, ratio)
     assert true > unraised
-    epsilon = epsilon_inside(ratio)
+    epsilon = epsilon_below(ratio)
     p_float = math.inf if p is None else float(p)
     previous = Fraction(0)
     for beta in (low, (low + high) / 2, high):
@@ -385,7 +388,7 @@ def test_a_common_ratio_above_the_others(
     """
     true = reduction(p, low, q, q, q_common, users, ratio)
     assert true > reduction(p, high, q, q, q_common, users, ratio)
-    epsilon = epsilon_inside(ratio)
+    epsilon = epsilon_below(ratio)
     p_float = math.inf if p is None else float(p)
     for beta in (low, high):
         stated = VariationRatio(p_float, float_above(beta), (float(q), float(q)), q_common=float(q_common))
@@ -402,10 +405,11 @@ def test_the_published_bound_does_not_promise_more_than_it_holds(
     p_float = math.inf if p is None else float(p)
     stated = VariationRatio(p_float, float_above(high), (float(q), float(q)), q_common=float(q_common))
     published = amplify(stated, users, bound="variation-ratio-published")
-    value = Fraction(published.delta(epsilon_inside(ratio)).upper)
+    value = Fraction(published.delta(epsilon_below(ratio)).upper)
     assert value >= true or not published.guarantee
 
 
+@pytest.mark.exhaustive
 def test_random_count_protocols_stay_below_an_overestimated_beta() -> None:
     """1,000 random count protocols with unequal ratios: the bound at any larger β is at least their divergence."""
     rng, tried = Random(77), 0
@@ -448,7 +452,7 @@ def test_the_exact_parameters_of_the_oracle_agree() -> None:
     for seed in range(5):
         table = random_table(Random(seed), 3, 3)
         for (x0, x1), exact in variation_ratio_of_table(table).items():
-            stated = careful_parameters(table[x0], table[x1], table, common=True, unequal=False)
+            stated = rounded_parameters(table[x0], table[x1], table, common=True, unequal=False)
             assert 0 <= Fraction(stated.p) - exact.p <= exact.p * Fraction(1, 10**15)
             assert 0 <= Fraction(stated.beta) - exact.beta <= exact.beta * Fraction(1, 10**15)
             assert 0 <= Fraction(stated.q_pair[0]) - exact.q <= exact.q * Fraction(1, 10**15)

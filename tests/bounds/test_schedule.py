@@ -1,4 +1,4 @@
-"""``Schedule``: what it takes, what it says, and its curves against every sample, dataset and coin, exactly."""
+"""``Participation``: what it takes, what it says, and its curves against every sample, dataset and coin, exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.schedule import Schedule, exact_rate, rate_text
+from shuffledp.bounds.participation import Participation, format_rate, parse_rate
 
 RATIO = 3
 MECHANISM = sdp.KRR(epsilon=math.log(RATIO), options=2)
@@ -42,10 +42,10 @@ def sampled(data: tuple[int, ...], weights: dict[tuple[int, ...], Fraction], *, 
     return law
 
 
-def weights_of(schedule: Schedule) -> dict[tuple[int, ...], Fraction]:
+def weights_of(schedule: Participation) -> dict[tuple[int, ...], Fraction]:
     people = range(schedule.of or 0)
     if schedule.rate is None:
-        samples = list(itertools.combinations(people, schedule.expected))
+        samples = list(itertools.combinations(people, schedule.expected_users))
         return dict.fromkeys(samples, Fraction(1, len(samples)))
     each = schedule.rate
     return {
@@ -62,7 +62,7 @@ def rounds_of(law: Law, rounds: int) -> Law:
     return result
 
 
-def worst(schedule: Schedule, factor: Fraction, *, known: bool = False) -> Fraction:
+def worst(schedule: Participation, factor: Fraction, *, known: bool = False) -> Fraction:
     """The largest divergence D_factor over all data of neighbours, person 0 the one who differs."""
     weights, found = weights_of(schedule), Fraction(0)
     if known:
@@ -81,18 +81,18 @@ def worst(schedule: Schedule, factor: Fraction, *, known: bool = False) -> Fract
 @pytest.mark.parametrize(
     "schedule",
     [
-        Schedule(2, 4),
-        Schedule(2, 4, rounds=2),
-        Schedule(3, 4),
-        Schedule(of=4, rate=Fraction(1, 2)),
-        Schedule(of=4, rate=Fraction(1, 4), rounds=2),
-        Schedule(of=3, rate=Fraction(4, 5)),
+        Participation(2, 4),
+        Participation(2, 4, rounds=2),
+        Participation(3, 4),
+        Participation(of=4, rate=Fraction(1, 2)),
+        Participation(of=4, rate=Fraction(1, 4), rounds=2),
+        Participation(of=3, rate=Fraction(4, 5)),
     ],
     ids=str,
 )
-def test_every_small_case_is_covered(schedule: Schedule) -> None:
+def test_every_small_case_is_covered(schedule: Participation) -> None:
     """Brute force over all samples and datasets in exact fractions: the curves are above, secret or known."""
-    secret, known = (make(MECHANISM, effort="quick") for make in (schedule.curve, schedule.known))
+    secret, known = (make(MECHANISM, effort="quick") for make in (schedule.curve, schedule.disclosed_sample_curve))
     for factor in (Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(5, 2)):
         # The next float below: a smaller ε has a larger δ.
         epsilon = max(0.0, math.log(factor) - 1e-15)
@@ -104,23 +104,24 @@ def test_every_small_case_is_covered(schedule: Schedule) -> None:
 
 def test_the_oracle_is_near() -> None:
     """Without sampling and rounds the curve of randomized response is exact, so that the comparison means something."""
-    truth = worst(Schedule(3, 3), Fraction(1))
-    assert Schedule(3).curve(MECHANISM).delta(0.0).upper == pytest.approx(float(truth), rel=1e-6)
-    sample = worst(Schedule(2, 4), Fraction(1))
-    assert Schedule(2, 4).curve(MECHANISM).delta(0.0).upper <= 1.5 * float(sample)
+    truth = worst(Participation(3, 3), Fraction(1))
+    assert Participation(3).curve(MECHANISM).delta(0.0).upper == pytest.approx(float(truth), rel=1e-6)
+    sample = worst(Participation(2, 4), Fraction(1))
+    assert Participation(2, 4).curve(MECHANISM).delta(0.0).upper <= 1.5 * float(sample)
 
 
+@pytest.mark.exhaustive
 def test_rounds_and_samples_are_those_of_the_functions() -> None:
     """Fixed samples by ``subsample``, coins by ``poisson``, rounds by ``compose``."""
     mechanism = sdp.KRR(1.0, 8)
     once = sdp.amplify(mechanism, 500, effort="quick")
-    assert Schedule(500).curve(mechanism, effort="quick").epsilon(1e-6).upper == once.epsilon(1e-6).upper
+    assert Participation(500).curve(mechanism, effort="quick").epsilon(1e-6).upper == once.epsilon(1e-6).upper
     expected = sdp.compose(sdp.subsample(once, 5000), 3).epsilon(1e-6).upper
-    assert Schedule(500, 5000, rounds=3).curve(mechanism, effort="quick").epsilon(1e-6).upper == expected
-    known = Schedule(500, 5000, rounds=3).known(mechanism, effort="quick").epsilon(1e-6).upper
+    assert Participation(500, 5000, rounds=3).curve(mechanism, effort="quick").epsilon(1e-6).upper == expected
+    known = Participation(500, 5000, rounds=3).disclosed_sample_curve(mechanism, effort="quick").epsilon(1e-6).upper
     assert known == sdp.compose(once, 3).epsilon(1e-6).upper
     coins = sdp.poisson(mechanism, 5000, Fraction(1, 10), colluding=50)  # type: ignore[arg-type]
-    assert Schedule(of=5000, rate="10%").curve(mechanism, colluding=50, effort="quick").epsilon(1e-6).upper == (  # type: ignore[arg-type]
+    assert Participation(of=5000, rate="10%").curve(mechanism, colluding=50, effort="quick").epsilon(1e-6).upper == (  # type: ignore[arg-type]
         coins.epsilon(1e-6).upper
     )
     assert coins.delta(0.01).upper >= sdp.poisson(mechanism, 4950, Fraction(1, 10)).delta(0.01).upper  # type: ignore[arg-type]
@@ -139,27 +140,27 @@ def test_colluding_people_toss_no_coin_that_hides() -> None:
 @pytest.mark.parametrize("given", ["2%", "0.02", 0.02, Decimal("0.02"), Fraction(1, 50), " 2 %".replace(" ", "")])
 def test_a_rate_is_the_decimal_that_is_written(given: Any) -> None:
     """Exactly, whatever its type."""
-    assert exact_rate("x", given) == Fraction(1, 50)
-    assert rate_text(exact_rate("x", given)) == "0.02"
-    assert Schedule(of=5_000_000, rate=given).expected == 100_000
+    assert parse_rate("x", given) == Fraction(1, 50)
+    assert format_rate(parse_rate("x", given)) == "0.02"
+    assert Participation(of=5_000_000, rate=given).expected_users == 100_000
 
 
 def test_told_and_read_again() -> None:
     """What JSON, plans and ledgers hold is enough."""
-    for schedule in (Schedule(5), Schedule(5, 9, rounds=3), Schedule(of=90, rate="12.5%", rounds=2)):  # type: ignore[arg-type]
-        document = {"users": schedule.expected, **schedule.document()}
-        assert Schedule.read(document) == schedule
-    assert Schedule(5, 5).drawn() == {}
-    assert Schedule(5, 9).drawn() == {"of": 9}
-    assert Schedule(of=90, rate="12.5%").drawn() == {"of": 90, "rate": "0.125"}  # type: ignore[arg-type]
+    for schedule in (Participation(5), Participation(5, 9, rounds=3), Participation(of=90, rate="12.5%", rounds=2)):  # type: ignore[arg-type]
+        document = {"users": schedule.expected_users, **schedule.to_document()}
+        assert Participation.from_document(document) == schedule
+    assert Participation(5, 5).sampling_document() == {}
+    assert Participation(5, 9).sampling_document() == {"of": 9}
+    assert Participation(of=90, rate="12.5%").sampling_document() == {"of": 90, "rate": "0.125"}  # type: ignore[arg-type]
 
 
 def test_fewer_keep_the_share() -> None:
     """If some do not answer, as large a part of those who were not drawn would not either."""
-    assert Schedule(100, 1000).scaled_to(50) == Schedule(50, 500)
-    assert Schedule(100, 1000).scaled_to(200) == Schedule(200, 1000)
-    assert Schedule(100).scaled_to(50) == Schedule(50)
-    assert Schedule(of=1000, rate="0.1").scaled_to(50) == Schedule(of=500, rate="0.1")  # type: ignore[arg-type]
+    assert Participation(100, 1000).scaled_to(50) == Participation(50, 500)
+    assert Participation(100, 1000).scaled_to(200) == Participation(200, 1000)
+    assert Participation(100).scaled_to(50) == Participation(50)
+    assert Participation(of=1000, rate="0.1").scaled_to(50) == Participation(of=500, rate="0.1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -180,4 +181,4 @@ def test_fewer_keep_the_share() -> None:
 def test_nonsense_is_refused(given: dict[str, Any], sentence: str) -> None:
     """One sentence for each."""
     with pytest.raises((ValueError, TypeError), match=f"Schedule: {sentence}"):
-        Schedule(**given)
+        Participation(**given)

@@ -144,7 +144,7 @@ class _Sampled(GaussianCurve):
 
 def test_sampling_helps_before_composition() -> None:
     """A tenth of the people in each of twenty rounds, against everybody in all of them and against two rounds."""
-    inside = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 5000, bound="stronger-clone")
+    inside = sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 5000, bound="stronger-clone")
     sampled = sdp.compose(subsample(inside, 50_000), 20)
     value = sampled.epsilon(1e-6)
     assert value.upper < 0.35 * sdp.compose(inside, 20).epsilon(1e-6).upper
@@ -237,6 +237,7 @@ def test_rounds_of_colluding_users_are_sampled_as_often_as_one_round() -> None:
         subsample(both, 500)
 
 
+@pytest.mark.exhaustive
 def test_the_round_with_the_most_people_counts() -> None:
     """A person of the larger round is drawn as often as that round is large."""
     mechanism = sdp.KRR(epsilon=1.0, options=8)
@@ -270,7 +271,7 @@ def test_chosen_inputs_are_not_sampled() -> None:
         with pytest.raises(ValueError, match="subsample: expected a curve for all inputs"):
             subsample(restricted, 2)
     with pytest.raises(ValueError, match="poisson: expected a curve for all inputs"):
-        poisson(mechanism.between(0, 1), 10, 0.5)
+        poisson(mechanism.neighbours_between(0, 1), 10, 0.5)
     assert subsample(sdp.amplify(mechanism, 1, effort="quick"), 2).delta(epsilon).upper >= truth
 
 
@@ -307,6 +308,7 @@ def test_the_attack_on_a_fixed_sample_is_its_exact_divergence(population: int, u
     assert lower <= curve.delta(math.log(ratio)).upper
 
 
+@pytest.mark.exhaustive
 def test_the_attack_on_a_large_sample_is_near_the_guarantee() -> None:
     """The better the fewer rounds hide: from below for one round and for twenty, both directions being equal."""
     curve = subsample(sdp.amplify(sdp.KRR(1.0, 4), 500, effort="quick"), 5000)
@@ -338,6 +340,7 @@ def test_the_attack_where_coins_decide_is_below_its_exact_divergence(rate: Fract
     assert curve.epsilon(float(truth) / 2).lower <= curve.epsilon(float(truth) / 2).upper
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("colluding", [0, 100])
 def test_the_attack_on_many_coins_is_near_the_guarantee(colluding: int) -> None:
     value = poisson(sdp.KRR(1.0, 4), 5000, 0.1, colluding=colluding).epsilon(1e-6)
@@ -350,5 +353,5 @@ def test_samples_are_attacked_only_where_it_is_known_who_sends_instead() -> None
     several = sdp.amplify(sdp.PureDUMP(options=4, dummies=3), 300, effort="quick")
     assert several.source.attack is not None
     assert subsample(several, 3000).epsilon(1e-6).lower is None
-    few_came = sdp.amplify(sdp.KRR(1.0, 4), 300, effort="quick").sent_by(400)
+    few_came = sdp.amplify(sdp.KRR(1.0, 4), 300, effort="quick").with_users(400)
     assert subsample(few_came, 3000).epsilon(1e-6).lower is None

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.bounds.all_crowds import AllCrowdsBound
+from shuffledp._core.types import Floats
 from shuffledp.bounds.blanket import OptimalBound
+from shuffledp.bounds.worst_dataset import WorstDatasetBound
 
 pytestmark = pytest.mark.usefixtures("each_curve_once")
 
@@ -72,19 +72,20 @@ def cases() -> list[tuple[Floats, int, Floats]]:
     return [(rows, users, truths(rows, users)) for rows, users in found]
 
 
+@pytest.mark.exhaustive("all-crowds")
 @pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(
-    ("bound", "some"), [(AllCrowdsBound(fewest=1), 15), (OptimalBound(), 50)], ids=["all-crowds", "optimal"]
+    ("bound", "some"), [(WorstDatasetBound(fewest=1), 15), (OptimalBound(), 50)], ids=["all-crowds", "optimal"]
 )
-def test_tables_with_zeros_against_every_dataset(bound: AllCrowdsBound | OptimalBound, some: int) -> None:
+def test_tables_with_zeros_against_every_dataset(bound: WorstDatasetBound | OptimalBound, some: int) -> None:
     looked, finite = 0, 0
     for rows, users, truth in cases()[:some]:
         mechanism = sdp.FromTable(rows)
         cut = mechanism.law
         for share in (1e-9, 0.01, 0.2):
-            left = cut.without_tails(share)
+            left = cut.truncate_tails(share)
             assert left is not None
-            found = bound.curve(left, users).profile(EPSILONS).upper + left.mass
+            found = bound.curve(left, users).profile(EPSILONS).upper + left.truncated_mass
             looked += 1
             assert (found >= truth * ROOM).all()
         if mechanism.law.has_tails:
@@ -110,6 +111,7 @@ def local_delta(rows: Floats, epsilon: float) -> float:
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in itertools.permutations(rows, 2))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("few_pieces")
 def test_local_epsilon_and_delta_against_every_dataset() -> None:
     """The parameters of random tables, at several ε0 each, so that δ0 is anything up to what is allowed."""
@@ -119,14 +121,15 @@ def test_local_epsilon_and_delta_against_every_dataset() -> None:
             delta = local_delta(rows, local) * (1 + 1e-12)
             if not 0 < delta <= (1 - math.exp(-local)) / 4:
                 continue
-            curve = AllCrowdsBound(fewest=1).curve(sdp.ApproximateLDP(local, delta), users)
+            curve = WorstDatasetBound(fewest=1).curve(sdp.ApproximateLDP(local, delta), users)
             looked += 1
             assert (curve.profile(EPSILONS).upper >= truth * ROOM).all()
     assert looked > 15
 
 
+@pytest.mark.exhaustive
 def test_local_delta_counts_about_twice_whatever_the_crowd() -> None:
-    pure = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000, bound="all-crowds")
+    pure = sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 10_000, bound="all-crowds")
     for delta in (1e-12, 1e-9, 1e-7):
         curve = sdp.amplify(sdp.ApproximateLDP(1.0, delta), 10_000, bound="all-crowds")
         extra = curve.delta(0.03).upper - pure.delta(0.03).upper

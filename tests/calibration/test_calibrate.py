@@ -12,17 +12,14 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.calibration.calibrate import search
-from shuffledp.calibration.search import AHEAD, Search
-from shuffledp.calibration.target import Target
-from shuffledp.errors import NotApplicable
+from shuffledp._core.errors import NotApplicable
+from shuffledp.calibration.calibrate import JUMP_FACTORS, CalibrationSearch, search
+from shuffledp.calibration.targets import Target
+from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.tuning import Tuning
-from shuffledp.privacy.curve import NumericCurve, PrivacyCurve, Source
-from shuffledp.privacy.value import BoundValue
+from shuffledp.privacy.curve import BoundValue, CurveSource, NumericCurve, PrivacyCurve
 from tests.cli.test_catalogue_commands import SETTINGS
-from tests.oracle.floating import epsilon_published_float
+from tests.oracle.double_precision import epsilon_published_float
 
 MORE = 1.001
 
@@ -57,7 +54,7 @@ def test_the_bar_randomized_response() -> None:
     assert sdp.amplify(sdp.KRR(found.value * MORE, 128), 100_000, effort="quick").epsilon(1e-8).upper > 1.0
 
 
-LOCAL = [name for name in sorted(SETTINGS) if all_mechanisms()[name].tuning[0].name == "epsilon"]
+LOCAL = [name for name in sorted(SETTINGS) if all_mechanisms()[name].tunable[0].name == "epsilon"]
 
 
 @pytest.mark.parametrize("name", LOCAL)
@@ -75,13 +72,16 @@ def test_every_mechanism_of_the_catalogue(name: str) -> None:
 OTHERS = [
     pytest.param(name, tuning, id=f"{name}-{tuning.name}")
     for name in sorted(SETTINGS)
-    for tuning in all_mechanisms()[name].tuning
+    for tuning in all_mechanisms()[name].tunable
     if tuning.name != "epsilon"
 ]
 
 
+@pytest.mark.exhaustive(
+    "cancelling-sets-shape", "cancelling-tree-shape", "cheu-zhilyaev", "mix-dump-share", "multiplier"
+)
 @pytest.mark.parametrize(("name", "tuning"), OTHERS)
-def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: Tuning) -> None:
+def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: TunableParameter) -> None:
     """Dummies, flips, coins: the value meets the target; the next one misses it, unless it is the end of the search."""
     kind, users, epsilon, delta = all_mechanisms()[name], 2_000, 0.5, 1e-5
     settings = {key: value for key, value in numbers(name).items() if key != tuning.name}
@@ -90,18 +90,20 @@ def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: Tuning) -
     assert sdp.amplify(made, users, effort="quick").epsilon(delta).upper <= epsilon
     if found.limit:
         # The end may be cut off where a probability is practically 0.
-        assert found.value == pytest.approx(tuning.least if tuning.more_is_more_private else tuning.most, abs=1e-15)
+        assert found.value == pytest.approx(
+            tuning.minimum if tuning.more_is_more_private else tuning.maximum, abs=1e-15
+        )
         return
     direction = -1 if tuning.more_is_more_private else 1
-    beyond = found.value + direction if tuning.whole else found.value * MORE**direction
-    made = kind(**settings, **{tuning.name: min(beyond, tuning.most)})
+    beyond = found.value + direction if tuning.is_integer else found.value * MORE**direction
+    made = kind(**settings, **{tuning.name: min(beyond, tuning.maximum)})
     assert sdp.amplify(made, users, effort="quick").epsilon(delta).upper > epsilon
 
 
 @pytest.mark.parametrize(("users", "epsilon", "delta"), [(500, 0.5, 1e-5), (20_000, 0.1, 1e-7), (10**6, 1.0, 1e-9)])
 def test_any_local_randomizer_against_the_oracle(users: int, epsilon: float, delta: float) -> None:
-    """VariationRatio.of_ldp: an independent evaluation of the clone pair crosses the target where we say."""
-    found = sdp.calibrate(sdp.VariationRatio.of_ldp, users=users, epsilon=epsilon, delta=delta, effort="quick")
+    """VariationRatio.from_ldp: an independent evaluation of the clone pair crosses the target where we say."""
+    found = sdp.calibrate(sdp.VariationRatio.from_ldp, users=users, epsilon=epsilon, delta=delta, effort="quick")
     for factor, meets in ((1 - 1e-6, True), (1 + 1e-4, False)):
         p = math.exp(found.value * factor)
         assert (epsilon_published_float(p, (p - 1) / (p + 1), p, users, delta) <= epsilon) is meets
@@ -120,7 +122,7 @@ def test_the_fewest_users(colluding: int) -> None:
     assert same.value == found.value - colluding
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_most_rounds() -> None:
     """One round more misses the target, by the composed curve itself."""
     made = sdp.KRR(1.0, 16)
@@ -138,7 +140,7 @@ def test_no_round_is_within_a_target_that_one_round_misses() -> None:
         sdp.calibrate(sdp.KRR(3.0, 4), find="rounds", users=100, epsilon=0.3, delta=1e-6, effort="quick")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_local_epsilon_of_several_rounds() -> None:
     """With rounds given, all of them together meet the target."""
     found = sdp.calibrate(sdp.KRR, options=8, users=10_000, rounds=20, epsilon=0.5, delta=1e-6, effort="quick")
@@ -198,7 +200,7 @@ def test_a_printed_analysis_is_searched_and_says_that_it_is_no_guarantee() -> No
 def test_a_target_beyond_all_values_says_where_it_stopped() -> None:
     """Where even the largest local ε that is searched meets the target, that one is returned and the limit named."""
     found = sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=70.0, delta=1e-3, effort="quick")
-    assert found.value == Mechanism.tuning[0].most
+    assert found.value == Mechanism.tunable[0].maximum
     assert "was not searched beyond 64" in found.limit
 
 
@@ -250,20 +252,23 @@ class Fixed(PrivacyCurve):
         return self._value(min(1.0, 1e-6 ** (epsilon / self.central)), 0.0)
 
 
-def made_up(central: Any, tuning: Tuning, epsilon: float) -> Any:
+def made_up(central: Any, tuning: TunableParameter, epsilon: float) -> Any:
     def curve_at(value: float) -> PrivacyCurve:
-        return Fixed(Source("made-up", "none", 1, guarantee=True), central(value))
+        return Fixed(CurveSource("made-up", "none", 1, guarantee=True), central(value))
 
-    return Search(curve_at, lambda value: math.log(central(value)), tuning, Target(epsilon, 1e-6)).run()
+    return CalibrationSearch(curve_at, lambda value: math.log(central(value)), tuning, Target(epsilon, 1e-6)).run()
 
 
 @pytest.mark.parametrize("aim", [0.013, 1.0, 7.3, 123.4])
 def test_settings_of_either_direction(aim: float) -> None:
     """Real and whole settings, of more and of less privacy, end next to the exact crossing."""
-    less, more = Tuning("less", False, False, 1e-4, 1e4), Tuning("more", False, True, 1e-4, 1e4)
+    less, more = TunableParameter("less", False, False, 1e-4, 1e4), TunableParameter("more", False, True, 1e-4, 1e4)
     assert made_up(lambda value: value**1.5, less, aim).value == pytest.approx(aim ** (1 / 1.5), rel=3e-5)
     assert made_up(lambda value: 1 / value, more, aim).value == pytest.approx(1 / aim, rel=3e-5)
-    count, dummies = Tuning("count", True, False, 1, math.inf), Tuning("dummies", True, True, 0, math.inf)
+    count, dummies = (
+        TunableParameter("count", True, False, 1, math.inf),
+        TunableParameter("dummies", True, True, 0, math.inf),
+    )
     assert made_up(lambda value: value / 1000, count, aim).value == math.floor(1000 * aim + 1e-9)
     assert made_up(lambda value: 1000 / (value + 1), dummies, aim).value == math.ceil(1000 / aim - 1e-9) - 1
 
@@ -271,7 +276,7 @@ def test_settings_of_either_direction(aim: float) -> None:
 @pytest.mark.parametrize("least", [0.1, 1e-4, 1e-9])
 def test_a_probability_of_almost_one_is_found_by_its_distance_to_it(least: float) -> None:
     """Its complement is found to a few parts in 1e5, however small it is."""
-    coin = Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53, below_one=True)
+    coin = TunableParameter("coin", False, False, 0.5, 1.0 - 2.0**-53, approaches_one=True)
     found = made_up(lambda value: least / (1 - value), coin, 0.7)
     assert 1 - found.value == pytest.approx(least / 0.7, rel=5e-5)
     assert not found.limit
@@ -290,9 +295,9 @@ def test_a_jump_towards_privacy_is_searched_beyond() -> None:
     def jumps(value: float) -> float:
         return value if value < 1.02 else 0.93 * value
 
-    found = made_up(jumps, Tuning("setting", False, False, 1e-4, 64.0), 1.0)
+    found = made_up(jumps, TunableParameter("setting", False, False, 1e-4, 64.0), 1.0)
     assert found.value == pytest.approx(1 / 0.93, rel=3e-5)
-    assert all(jumps(found.value * factor) > 1.0 for factor in AHEAD)
+    assert all(jumps(found.value * factor) > 1.0 for factor in JUMP_FACTORS)
 
 
 def test_values_that_a_mechanism_refuses_are_not_returned() -> None:
@@ -304,8 +309,8 @@ def test_values_that_a_mechanism_refuses_are_not_returned() -> None:
         return sdp.KRR(value, 4)
 
     with pytest.raises(NotApplicable, match=r"no epsilon .* Shy: epsilon must be at least 2\."):
-        search(build, Mechanism.tuning[0], Target(0.1, 1e-6), users=100)
-    assert search(build, Mechanism.tuning[0], Target(0.5, 1e-6), users=10_000).value > 2.0
+        search(build, Mechanism.tunable[0], Target(0.1, 1e-6), users=100)
+    assert search(build, Mechanism.tunable[0], Target(0.5, 1e-6), users=10_000).value > 2.0
 
 
 def test_the_certified_epsilon_has_the_last_word() -> None:
@@ -317,10 +322,10 @@ def test_the_certified_epsilon_has_the_last_word() -> None:
             return self._value(self.central * (1 + 1e-6), 1e-6)
 
     def curve_at(value: float) -> PrivacyCurve:
-        return Wide(Source("made-up", "none", 1, guarantee=True), value)
+        return Wide(CurveSource("made-up", "none", 1, guarantee=True), value)
 
-    tuning = Tuning("setting", False, False, 1e-4, 64.0)
-    found = Search(curve_at, math.log, tuning, Target(1.0, 1e-6)).run()
+    tuning = TunableParameter("setting", False, False, 1e-4, 64.0)
+    found = CalibrationSearch(curve_at, math.log, tuning, Target(1.0, 1e-6)).run()
     assert found.curve.epsilon(1e-6).upper <= 1.0
     assert found.value == pytest.approx(1.0, rel=3e-5)
 

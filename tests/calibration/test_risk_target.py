@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shuffledp import KRR, NotApplicable, RiskTarget, Target, VariationRatio, amplify, calibrate
-from shuffledp.tradeoff.risk import Risk
+from shuffledp.privacy.tradeoff_curves import Risk
 
 TARGETS = [
     RiskTarget(advantage=0.02),
@@ -22,44 +22,47 @@ def missed(target: RiskTarget, risk: Risk) -> float:
     return risk.value - (target.advantage or target.tpr or target.ppv or 0.0)
 
 
+@pytest.mark.exhaustive("target1", "target3")
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_largest_local_epsilon(target: RiskTarget) -> None:
     """The value meets the target by a curve made anew; 0.1% more does not."""
-    found = calibrate(VariationRatio.of_ldp, users=300, target=target, effort="quick")
-    again = target.reached(amplify(VariationRatio.of_ldp(found.value), 300, effort="quick"))
+    found = calibrate(VariationRatio.from_ldp, users=300, target=target, effort="quick")
+    again = target.evaluate(amplify(VariationRatio.from_ldp(found.value), 300, effort="quick"))
     assert missed(target, again) <= 0
     assert again.value == found.risk.value
-    more = target.reached(amplify(VariationRatio.of_ldp(found.value * 1.001), 300, effort="quick"))
+    more = target.evaluate(amplify(VariationRatio.from_ldp(found.value * 1.001), 300, effort="quick"))
     assert missed(target, more) > 0
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_smallest_crowd(target: RiskTarget) -> None:
     """The number meets the target, one less does not."""
-    parameters = VariationRatio.of_ldp(2.5)
+    parameters = VariationRatio.from_ldp(2.5)
     found = calibrate(parameters, find="users", target=target, effort="quick")
-    assert missed(target, target.reached(amplify(parameters, found.value, effort="quick"))) <= 0
-    assert missed(target, target.reached(amplify(parameters, found.value - 1, effort="quick"))) > 0
+    assert missed(target, target.evaluate(amplify(parameters, found.value, effort="quick"))) <= 0
+    assert missed(target, target.evaluate(amplify(parameters, found.value - 1, effort="quick"))) > 0
 
 
+@pytest.mark.exhaustive
 def test_the_ends_of_the_search() -> None:
     """A target that one user meets, one that no ε of ours misses, and one that cannot be met."""
     assert (
-        calibrate(VariationRatio.of_ldp(0.5), find="users", target=RiskTarget(advantage=0.5), effort="quick").value == 1
+        calibrate(VariationRatio.from_ldp(0.5), find="users", target=RiskTarget(advantage=0.5), effort="quick").value
+        == 1
     )
-    most = calibrate(VariationRatio.of_ldp, users=10, target=RiskTarget(advantage=0.9999999999), effort="quick")
+    most = calibrate(VariationRatio.from_ldp, users=10, target=RiskTarget(advantage=0.9999999999), effort="quick")
     assert most.value == 20
     assert "not searched beyond 20" in most.limit
     with pytest.raises(NotApplicable, match=r"no epsilon from 0\.0001 to 20 is proved to give advantage at most"):
-        calibrate(VariationRatio.of_ldp, users=1, target=RiskTarget(advantage=1e-9), effort="quick")
+        calibrate(VariationRatio.from_ldp, users=1, target=RiskTarget(advantage=1e-9), effort="quick")
     with pytest.raises(NotApplicable, match="no users from 1 to"):
-        calibrate(VariationRatio.of_ldp(15.0), find="users", target=RiskTarget(advantage=1e-12), effort="quick")
+        calibrate(VariationRatio.from_ldp(15.0), find="users", target=RiskTarget(advantage=1e-12), effort="quick")
 
 
 def test_a_mechanism_of_the_catalogue() -> None:
     """More options hide better, so more local ε is allowed than for any randomizer."""
     target = RiskTarget(advantage=0.05)
-    any_randomizer = calibrate(VariationRatio.of_ldp, users=500, target=target, effort="quick")
+    any_randomizer = calibrate(VariationRatio.from_ldp, users=500, target=target, effort="quick")
     krr = calibrate(KRR, options=64, users=500, target=target, effort="quick")
     assert krr.value > any_randomizer.value
     assert krr.mechanism == KRR(krr.value, 64)
@@ -97,16 +100,18 @@ PINNED = {
 }
 
 
+@pytest.mark.exhaustive("precision", "tpr")
 @pytest.mark.parametrize("name", PINNED)
 def test_the_values_stay_what_they_were(name: str) -> None:
     """300 users of any randomizer; the fewest users at local ε = 2.5."""
     target, local, users = PINNED[name]
-    assert calibrate(VariationRatio.of_ldp, users=300, target=target, effort="quick").value == pytest.approx(
+    assert calibrate(VariationRatio.from_ldp, users=300, target=target, effort="quick").value == pytest.approx(
         local, rel=1e-13
     )
-    assert calibrate(VariationRatio.of_ldp(2.5), find="users", target=target, effort="quick").value == users
+    assert calibrate(VariationRatio.from_ldp(2.5), find="users", target=target, effort="quick").value == users
 
 
+@pytest.mark.exhaustive
 def test_colluding_users_and_rounds_count_for_risk_targets_too() -> None:
     """One search for every target: what collude come on top, and rounds add up."""
     target, made = RiskTarget(advantage=0.1), KRR(1.0, 4)
@@ -121,7 +126,7 @@ def test_colluding_users_and_rounds_count_for_risk_targets_too() -> None:
 def test_each_kind_of_target_says_what_it_reached() -> None:
     """The number that is limited, rounded towards the safe side, and a sentence where the other kind is asked for."""
     risk = calibrate(
-        VariationRatio.of_ldp(2.0), find="users", target=RiskTarget(bayes_risk=0.4, prior=0.5), effort="quick"
+        VariationRatio.from_ldp(2.0), find="users", target=RiskTarget(bayes_risk=0.4, prior=0.5), effort="quick"
     )
     assert "error at least 0.4 at prior 0.5" in str(risk)
     shown = float(str(risk).partition("error = ")[2].split()[0])

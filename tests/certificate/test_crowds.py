@@ -13,22 +13,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 from flint import arb, fmpq
+from shuffledp_verify import Finding, Verdict
+from shuffledp_verify.arithmetic import Undecided, bracket_exponential, precision
+from shuffledp_verify.worst_dataset import ContourNodes, Hull, LawFamily, decide_worst_dataset
 
 import shuffledp as sdp
-from shuffledp.certificate import crowd_hull, every_crowd
-from shuffledp.certificate.certify import certify
-from shuffledp.certificate.claim import claim_of, rounded_up
-from shuffledp.certificate.crowd_hull import Hull, Nodes, Undecided
-from shuffledp.certificate.crowds import Family, judge_crowds
-from shuffledp.certificate.proof import Finding, Verdict, exponential
-from shuffledp.certificate.reader import parse
-from shuffledp.certificate.verify import verify
+from shuffledp.certificates import evidence
+from shuffledp.certificates.certify import certify
+from shuffledp.certificates.claim import build_claim, parse_mechanism_claim, round_up_with_margin, verify
 from shuffledp.mechanisms import catalogue
-from shuffledp.numerics.ball import precision
-from shuffledp.privacy.others import KnownOthers
+from shuffledp.privacy.dominating_pairs import ListedOtherUsers
 from tests.cli import run
 
 Exact = Sequence[tuple[Fraction, Fraction]]
@@ -85,18 +81,19 @@ class TestOfCompositions:
     def test_a_hull_bounds_every_crowd_in_it(self, laws: tuple[Exact, Exact], cost: float) -> None:
         """Of all crowds and of parts of them, at both ends and, by the chord, between them."""
         with precision(160):
-            nodes = Nodes([balls(law) for law in laws], 7, 4, cost)
+            nodes = ContourNodes([balls(law) for law in laws], 7, 4, cost)
             whole = Hull(nodes, 7, 4)
             truth = {count: means_of_pairs(*laws, count) for count in range(4, 8)}
             for low, high in ((0.0, 1.0), (0.0, 0.5), (0.25, 0.5), (1.0, 1.0)):
-                corners = np.array([[1 - low, low], [1 - high, high]])
-                (most, fewest), _, _ = whole.bound(corners)
+                corners = [whole.mix(*whole.corners, share=1 - part) for part in (low, high)]
+                (most, fewest), _ = whole.bound(corners)
                 for count, found in truth.items():
                     part = (count - 4) / 3
                     chord = part * math.exp(most) + (1 - part) * math.exp(fewest)
                     inside = [mean for k, mean in enumerate(found) if low <= k / count <= high]
                     assert not inside or chord >= max(inside)
 
+    @pytest.mark.exhaustive("40-laws1", "40-laws2")
     @pytest.mark.parametrize("laws", PAIRS)
     @pytest.mark.parametrize("count", [2, 12, 40])
     def test_the_worst_crowd_is_found_within_a_percent_and_never_undercut(
@@ -105,32 +102,35 @@ class TestOfCompositions:
         truth = log(max(means_of_pairs(*laws, count)))
         with precision(160):
             for cost in (1e-4, 1e-3, 4e-3):
-                bound = Hull(Nodes([balls(law) for law in laws], count, count, cost), count, count)
+                bound = Hull(ContourNodes([balls(law) for law in laws], count, count, cost), count, count)
                 with pytest.raises(Undecided):
-                    bound.proved((truth - 1e-6, truth - 1e-6))
+                    bound.prove((truth - 1e-6, truth - 1e-6))
             if count >= 40:
-                bound = Hull(Nodes([balls(law) for law in laws], count, count, 1e-3), count, count)
-                assert truth <= max(bound.proved((truth + 0.01, truth + 0.01))) <= truth + 0.01
-                sharp = Hull(Nodes([balls(law) for law in laws], count, count, 3e-4), count, count)
-                assert abs(max(sharp.seen()) - truth) <= 0.01
+                bound = Hull(ContourNodes([balls(law) for law in laws], count, count, 1e-3), count, count)
+                assert truth <= max(bound.prove((truth + 0.01, truth + 0.01))) <= truth + 0.01
+                sharp = Hull(ContourNodes([balls(law) for law in laws], count, count, 3e-4), count, count)
+                assert abs(max(sharp.sample()) - truth) <= 0.01
 
     def test_halves_cover(self) -> None:
         """A point of a hull is in one of its two parts, whichever way it is cut."""
-        corners = np.eye(3)
-        middle = np.array([0.5, 0.5, 0.0])
-        one, other = crowd_hull._halves(corners, 0, 1)
-        assert (one[0] == middle).all()
-        assert (other[1] == middle).all()
-        near, far = crowd_hull._around(corners, 2)
-        assert len(near) == 3
-        assert len(far) == 4
-        assert (near[2] == corners[2]).all()
-        assert not any((row == corners[2]).all() for row in far)
+        with precision(160):
+            hull = Hull(ContourNodes([balls(law) for law in (WIDE, NARROW, SKEW)], 9, 9, 1e-3), 9, 9)
+        corners = hull.corners
+        one, other = hull.split_at_midpoint(corners, 0, 1)
+        assert one[0].shares == other[1].shares == (0.5, 0.5, 0.0)
+        assert one[1:] == corners[1:]
+        near, far = hull.split_around(corners, 2)
+        assert [corner.shares for corner in near] == [(0.5, 0.0, 0.5), (0.0, 0.5, 0.5), (0.0, 0.0, 1.0)]
+        assert far == [*near[:2], *corners[:2]]
+        # A middle is what its shares say, but for rounding.
+        direct = hull.mix(corners[0], corners[2])
+        assert direct.magnitudes[0] == pytest.approx(near[0].magnitudes[0], rel=1e-12)
 
 
 class TestTheorem:
     """The whole sum in fractions: binary randomized response, e^ε0 = 2, every crowd."""
 
+    @pytest.mark.exhaustive("18", "24")
     @pytest.mark.parametrize("others", [1, 18, 24])
     def test_against_fractions(self, others: int) -> None:
         gamma, epsilon = Fraction(2, 3), Fraction(1, 8)
@@ -138,31 +138,31 @@ class TestTheorem:
         kinds = tuple(
             tuple((rational(a), rational(b), rational(h)) for a, b, h in zip(*rows, row, strict=True)) for row in rows
         )
-        low, high = (Fraction(int(side.p), int(side.q)) for side in exponential(epsilon))
+        low, high = (Fraction(int(side.p), int(side.q)) for side in bracket_exponential(epsilon))
 
         def total(ratio: Fraction) -> Fraction:
             laws = [[((a - ratio * b) / h, h) for a, b, h in zip(*rows, row, strict=True)] for row in rows]
             lost = [gamma * (1 - gamma) ** h * max(means_of_pairs(*laws, others - h)) for h in range(others)]
             return sum(lost, (1 - gamma) ** others)
 
-        family = Family(rational(gamma), kinds)
-        assert judge_crowds(family, others, epsilon, total(low) * Fraction(103, 100)).verdict is Verdict.YES
+        family = LawFamily(rational(gamma), kinds)
+        assert decide_worst_dataset(family, others, epsilon, total(low) * Fraction(103, 100)).verdict is Verdict.YES
         for share in (Fraction(999999, 1000000), Fraction(9, 10), Fraction(1, 100)):
-            assert judge_crowds(family, others, epsilon, total(high) * share).verdict is not Verdict.YES
-        assert judge_crowds(family, others, epsilon, total(high) / 100).verdict is Verdict.NO
+            assert decide_worst_dataset(family, others, epsilon, total(high) * share).verdict is not Verdict.YES
+        assert decide_worst_dataset(family, others, epsilon, total(high) / 100).verdict is Verdict.NO
 
     def test_no_ratio_above(self) -> None:
         """Beyond the largest ratio only the lost crowd is left."""
         half = fmpq(1, 2)
-        family = Family(half, (((half, half, half), (half, half, half)),))
-        assert judge_crowds(family, 3, Fraction(1), Fraction(1, 8)).verdict is Verdict.YES
-        assert judge_crowds(family, 3, Fraction(1), Fraction(1, 9)).verdict is not Verdict.YES
+        family = LawFamily(half, (((half, half, half), (half, half, half)),))
+        assert decide_worst_dataset(family, 3, Fraction(1), Fraction(1, 8)).verdict is Verdict.YES
+        assert decide_worst_dataset(family, 3, Fraction(1), Fraction(1, 9)).verdict is not Verdict.YES
 
     def test_a_law_that_is_not_known(self) -> None:
         """One sentence."""
         half, wide = fmpq(1, 2), arb(0, 1)
-        family = Family(half, (((half, fmpq(1, 4), wide), (half, fmpq(3, 4), wide)),))
-        finding = judge_crowds(family, 30, Fraction(1, 10), Fraction(1, 10))
+        family = LawFamily(half, (((half, fmpq(1, 4), wide), (half, fmpq(3, 4), wide)),))
+        finding = decide_worst_dataset(family, 30, Fraction(1, 10), Fraction(1, 10))
         assert finding.verdict is Verdict.OPEN
         assert "not known to be positive" in finding.reason
 
@@ -181,9 +181,9 @@ ENGINE = [
     (sdp.KRR(3.0, 16), 10**6),
     (sdp.KRR(1.0, 16), 10**9),
     (sdp.RAPPOR(1.0, 128), 1000),
-    (sdp.VariationRatio.of_ldp(1.0), 50),
-    (sdp.VariationRatio.of_ldp(1.0), 10**4),
-    (sdp.VariationRatio.of_ldp(3.0), 10**6),
+    (sdp.VariationRatio.from_ldp(1.0), 50),
+    (sdp.VariationRatio.from_ldp(1.0), 10**4),
+    (sdp.VariationRatio.from_ldp(3.0), 10**6),
     (sdp.VariationRatio(3.0, 0.3, 3.0, local=True), 2000),
     (made("hadamard-response", 1.0, options=128), 10**4),
     (made("privkv", 1.0, keys=20), 10**4),
@@ -191,12 +191,13 @@ ENGINE = [
 ]
 
 
+@pytest.mark.exhaustive("Laplace-int", "VariationRatio-int0")
 @pytest.mark.parametrize(("randomizer", "users"), ENGINE, ids=lambda one: getattr(type(one), "__name__", ""))
 def test_what_the_engine_finds_is_proved(randomizer: Any, users: int) -> None:
     """A thousandth above its ε; a hundredth below that of a real crowd it is refused."""
     delta = 1e-6 if users > 100 else 1e-3
     value = sdp.amplify(randomizer, users, bound="all-crowds").epsilon(delta)
-    claim = claim_of(randomizer, users, value, delta=delta)
+    claim = build_claim(randomizer, users, value, delta=delta)
     assert verify(dataclasses.replace(claim, epsilon=value.upper * 1.001)).verdict is Verdict.YES
     below = (value.upper if value.lower is None else value.lower) * 0.99
     finding = verify(dataclasses.replace(claim, epsilon=below))
@@ -204,12 +205,14 @@ def test_what_the_engine_finds_is_proved(randomizer: Any, users: int) -> None:
 
 
 def test_it_does_not_ask_the_engine() -> None:
-    claim = certify(sdp.VariationRatio.of_ldp(1.0), 3000, delta=1e-6, effort="full")
+    claim = certify(sdp.VariationRatio.from_ldp(1.0), 3000, delta=1e-6, effort="full")
     broken = mock.Mock(side_effect=AssertionError("the engine was asked"))
     with (
-        mock.patch.multiple("shuffledp.numerics.worst_crowd.WorstCrowd", __init__=broken, worst=broken),
-        mock.patch("shuffledp.numerics.expectation.PositivePartMean.bracket", broken),
-        mock.patch("shuffledp.bounds.all_crowds.CrowdDivergence.bracket", broken),
+        mock.patch.multiple(
+            "shuffledp.numerics.worst_mixture.WorstDatasetMixture", __init__=broken, bound_worst_mixture=broken
+        ),
+        mock.patch("shuffledp.numerics.positive_part.PositivePartMean.bracket", broken),
+        mock.patch("shuffledp.bounds.worst_dataset.WorstDatasetDivergence.bracket", broken),
     ):
         assert verify(claim).verdict is Verdict.YES
 
@@ -218,17 +221,18 @@ class TestCertify:
     """Which bound is claimed, and how much it is raised."""
 
     def test_all_crowds_where_they_are_looked_at(self) -> None:
-        randomizer = sdp.VariationRatio.of_ldp(1.0)
+        randomizer = sdp.VariationRatio.from_ldp(1.0)
         claim = certify(randomizer, 5000, delta=1e-6, effort="full")
         value = sdp.amplify(randomizer, 5000, bound="all-crowds").epsilon(1e-6)
         assert claim.bound == "all-crowds"
         assert claim.epsilon in [
-            float(rounded_up(value.upper, margin)) for margin in every_crowd.AllCrowds.epsilon_margins
+            float(round_up_with_margin(value.upper, margin))
+            for margin in evidence.MechanismWorstDatasetEvidence.epsilon_margins
         ]
         assert claim.epsilon < certify(randomizer, 5000, delta=1e-6, effort="quick").epsilon
         assert "local = True" in str(claim)
-        assert parse(claim.text()) == claim
-        assert verify(parse(claim.text())).verdict is Verdict.YES
+        assert parse_mechanism_claim(claim.text()) == claim
+        assert verify(parse_mechanism_claim(claim.text())).verdict is Verdict.YES
 
     def test_delta(self) -> None:
         claim = certify(sdp.RAPPOR(1.0, 16), 5000, epsilon=0.05, effort="full")
@@ -239,21 +243,21 @@ class TestCertify:
     def test_between_a_bound_without_a_second_proof_and_the_others(self) -> None:
         """Of two messages of few users the exact bound is the best; all crowds come next, where there is time."""
         undecided = Finding(Verdict.OPEN, "it takes too long.", "none")
-        with mock.patch("shuffledp.certificate.every_coin.judge_coins", return_value=undecided):
+        with mock.patch("shuffledp_verify.decision.decide_binary", return_value=undecided):
             claim = certify(sdp.KRR(1.0, 2), 4_000, delta=1e-6, effort="full")
             assert claim.bound == "all-crowds"
             assert claim.epsilon < certify(sdp.KRR(1.0, 2), 4_000, delta=1e-6, effort="quick").epsilon
 
     def test_too_many_kinds(self) -> None:
         """The best of one law instead; by its name a sentence."""
-        with mock.patch.object(every_crowd, "MOST_CLASSES", 5):
+        with mock.patch.object(evidence, "MAX_CLASSES", 5):
             assert certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, effort="full").bound == "optimal"
             with pytest.raises(ValueError, match="at most 5 classes of messages"):
                 certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, bound="all-crowds")
 
     def test_no_proof_is_found(self) -> None:
         """A reason, and what is second best."""
-        with mock.patch.object(crowd_hull, "MOST_TERMS", 0):
+        with mock.patch("shuffledp_verify.worst_dataset.MAX_NODE_TERMS", 0):
             assert certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, effort="full").bound == "optimal"
             with pytest.raises(ValueError, match="no second proof of all-crowds was found: the sum over all kinds"):
                 certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, bound="all-crowds")
@@ -273,7 +277,7 @@ def verdict(document: Document) -> Verdict:
         f"Replacing one user's value changes the shuffled messages of {edited['users']} users "
         f"by at most epsilon = {float(edited['epsilon'])!r}, delta = {float(edited['delta'])!r}."
     )
-    return verify(parse(json.dumps(edited))).verdict
+    return verify(parse_mechanism_claim(json.dumps(edited))).verdict
 
 
 def changed(document: Document) -> None:
@@ -299,7 +303,7 @@ class TestEdits:
     """What makes a claim false or its file inconsistent is refused."""
 
     MECHANISM = document_of(sdp.RAPPOR(1.0, 16))
-    PARAMETERS = document_of(sdp.VariationRatio.of_ldp(1.0))
+    PARAMETERS = document_of(sdp.VariationRatio.from_ldp(1.0))
 
     @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
     @pytest.mark.parametrize("document", [MECHANISM, PARAMETERS], ids=["mechanism", "parameters"])
@@ -360,32 +364,34 @@ class TestOtherLaws:
     """What the randomizer says of its others is taken at its word, but for what can be seen at once."""
 
     def test_a_kind_that_a_local_epsilon_allows_is_missing(self) -> None:
-        randomizer = sdp.VariationRatio.of_ldp(1.0)
-        (family,) = randomizer.others()
-        told = [k for k, kind in enumerate(family.kinds) if any(a != b for a, b, _ in kind.exact or ())]
+        randomizer = sdp.VariationRatio.from_ldp(1.0)
+        (family,) = randomizer.other_users()
+        told = [k for k, kind in enumerate(family.user_pairs) if any(a != b for a, b, _ in kind.exact or ())]
         assert len(told) == 4
-        less = [dataclasses.replace(family, given=family.kinds[:k] + family.kinds[k + 1 :]) for k in told]
+        less = [
+            dataclasses.replace(family, listed_pairs=family.user_pairs[:k] + family.user_pairs[k + 1 :]) for k in told
+        ]
         value = sdp.amplify(randomizer, 3000, bound="all-crowds").epsilon(1e-6)
         for fewer in less:
-            with mock.patch.object(sdp.VariationRatio, "others", return_value=(fewer,)):
-                finding = verify(claim_of(randomizer, 3000, value, delta=1e-6))
+            with mock.patch.object(sdp.VariationRatio, "other_users", return_value=(fewer,)):
+                finding = verify(build_claim(randomizer, 3000, value, delta=1e-6))
             assert finding.verdict is Verdict.NO
             assert "lack one" in finding.reason
 
     def test_what_is_said_to_be_its_own_mirror_image(self) -> None:
         """Both directions are proved where that is not so."""
         randomizer = sdp.RAPPOR(1.0, 8)
-        (family,) = randomizer.others()
-        assert isinstance(family, KnownOthers)
-        lopsided = dataclasses.replace(family, given=family.given[:1])
+        (family,) = randomizer.other_users()
+        assert isinstance(family, ListedOtherUsers)
+        lopsided = dataclasses.replace(family, listed_pairs=family.listed_pairs[:1])
         value = sdp.amplify(randomizer, 3000, bound="all-crowds").epsilon(1e-6)
-        with mock.patch.object(sdp.RAPPOR, "others", return_value=(lopsided,)):
-            finding = verify(claim_of(randomizer, 3000, value, delta=1e-6))
+        with mock.patch.object(sdp.RAPPOR, "other_users", return_value=(lopsided,)):
+            finding = verify(build_claim(randomizer, 3000, value, delta=1e-6))
         assert "every crowd, in 2 directions" in finding.reason
 
     def test_too_many_classes(self) -> None:
         claim = certify(sdp.RAPPOR(1.0, 16), 3000, delta=1e-6, bound="all-crowds")
-        with mock.patch.object(every_crowd, "MOST_CLASSES", 5):
+        with mock.patch.object(evidence, "MAX_CLASSES", 5):
             finding = verify(claim)
         assert finding.verdict is Verdict.OPEN
         assert finding.reason == "there are more than 5 classes of messages."

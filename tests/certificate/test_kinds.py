@@ -13,16 +13,14 @@ from unittest import mock
 
 import pytest
 from flint import fmpq
+from shuffledp_verify import Verdict
+from shuffledp_verify.divergence import RandomBlanket, enclose_divergence
+from shuffledp_verify.worst_dataset import MAX_EXHAUSTIVE_USERS, decide_binary, decide_binary_direction
 
 import shuffledp as sdp
-from shuffledp.certificate.certify import certify
-from shuffledp.certificate.claim import Claim
-from shuffledp.certificate.noisy import NoisyCrowd
-from shuffledp.certificate.proof import Verdict, divergence
-from shuffledp.certificate.reader import parse
-from shuffledp.certificate.two_messages import FEW, judge_coins, judge_one_way
-from shuffledp.certificate.verify import verify
-from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss
+from shuffledp.certificates.certify import certify
+from shuffledp.certificates.claim import Claim, parse_mechanism_claim, verify
+from shuffledp.mechanisms.correlated_noise.cancelling_noise import CancellingNoiseLoss
 from tests.cli import run
 
 Document = dict[str, Any]
@@ -48,6 +46,7 @@ def claim_of(name: str) -> Claim:
     return certify(subject, users, delta=delta, effort="quick", **inputs)
 
 
+@pytest.mark.exhaustive
 def test_a_pair_is_certified_by_all_inputs_where_that_is_less() -> None:
     """The claim is about everybody, says more than was asked, and states the ε that amplify states."""
     mechanism = sdp.PaddedExponential([[abs(a - b) / 2 for a in range(5)] for b in range(5)])  # type: ignore[arg-type]
@@ -69,10 +68,11 @@ def edited(name: str, change: Callable[[Document], None]) -> Document:
 
 
 def verdict(document: Document) -> tuple[Verdict, str]:
-    finding = verify(parse(json.dumps(document)))
+    finding = verify(parse_mechanism_claim(json.dumps(document)))
     return finding.verdict, finding.reason
 
 
+@pytest.mark.exhaustive("pair")
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_made_read_and_proved(name: str) -> None:
     subject, users, delta, inputs = SUBJECTS[name]
@@ -80,7 +80,7 @@ def test_made_read_and_proved(name: str) -> None:
     value = sdp.amplify(subject, users, effort="quick", **inputs).epsilon(delta)
     assert claim.bound == value.bound
     assert value.upper < claim.epsilon <= value.upper * (1.002 if name == "noisy-crowd" else 1 + 2e-5)
-    assert parse(claim.text()) == claim
+    assert parse_mechanism_claim(claim.text()) == claim
     assert verify(claim).verdict is Verdict.YES
 
 
@@ -169,12 +169,13 @@ def test_noise_of_an_unknown_kind_is_left_open() -> None:
         (None, "no second proof is known of what exact law of cancelling noise"),
     ):
         with (
-            mock.patch.object(FloodedLoss, "facts", return_value=facts),
+            mock.patch.object(CancellingNoiseLoss, "noise_facts", return_value=facts),
             pytest.raises(ValueError, match=sentence),
         ):
             certify(NOISE, 100, delta=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_from_the_command_line(tmp_path: Any) -> None:
     path = str(tmp_path / "claim.json")
     protocol = ["--mechanism", "poisson-dump", "--set", "options=9", "--set", "mean=20", "--set", "honest=100"]
@@ -210,18 +211,21 @@ def test_coins_against_all_messages(high: Fraction, low: Fraction, users: int) -
     for epsilon in (Fraction(0), Fraction(1, 4), Fraction(3, 4)):
         truth = worst_dataset(high, low, users, Fraction(math.exp(epsilon)))
         if truth:
-            assert judge_coins(high, low, users, epsilon, truth * (1 + Fraction(1, 10**9))).verdict is Verdict.YES
-            assert judge_coins(high, low, users, epsilon, truth * (1 - Fraction(1, 10**9))).verdict is Verdict.NO
+            assert decide_binary(high, low, users, epsilon, truth * (1 + Fraction(1, 10**9))).verdict is Verdict.YES
+            assert decide_binary(high, low, users, epsilon, truth * (1 - Fraction(1, 10**9))).verdict is Verdict.NO
 
 
+@pytest.mark.exhaustive
 def test_few_coins_and_many_agree() -> None:
     """On either side of the number of users at which the proof changes."""
     high, low = sdp.KRR(1.0, options=2).coin_range() or (Fraction(0), Fraction(0))
     high, low = max(high, low), min(high, low)
-    for users in (FEW, FEW + 100):
+    for users in (MAX_EXHAUSTIVE_USERS, MAX_EXHAUSTIVE_USERS + 100):
         value = sdp.amplify(sdp.KRR(1.0, options=2), users, bound="exact-binary").epsilon(1e-6).upper
-        assert judge_one_way(high, low, users, Fraction(value * 1.0001), Fraction(1e-6)).verdict is Verdict.YES
-        assert judge_one_way(high, low, users, Fraction(value * 0.97), Fraction(1e-6)).verdict is Verdict.NO
+        assert (
+            decide_binary_direction(high, low, users, Fraction(value * 1.0001), Fraction(1e-6)).verdict is Verdict.YES
+        )
+        assert decide_binary_direction(high, low, users, Fraction(value * 0.97), Fraction(1e-6)).verdict is Verdict.NO
 
 
 # --- noisy crowds -----------------------------------------------------------------------------------------------------
@@ -254,10 +258,10 @@ def test_a_noisy_crowd_against_all_counts() -> None:
         math.comb(others, k) * chance**k * (1 - chance) ** (others - k) * divergence_of(law, 2 + k, ratio)
         for k in range(others + 1)
     )
-    crowd = NoisyCrowd(2, others, chance)
-    assert crowd.judged(balls, epsilon, truth * Fraction(101, 100)).verdict is Verdict.YES
-    assert crowd.judged(balls, epsilon, truth * Fraction(99, 100)).verdict is not Verdict.YES
-    sides = divergence(balls, 3, epsilon, 1e-4)
+    crowd = RandomBlanket(2, others, chance)
+    assert crowd.decide(balls, epsilon, truth * Fraction(101, 100)).verdict is Verdict.YES
+    assert crowd.decide(balls, epsilon, truth * Fraction(99, 100)).verdict is not Verdict.YES
+    sides = enclose_divergence(balls, 3, epsilon, 1e-4)
     assert sides is not None
     assert float(sides.lower) <= float(divergence_of(law, 3, ratio)) * (1 + 1e-9)
     assert float(sides.upper) >= float(divergence_of(law, 3, ratio)) * (1 - 1e-9)

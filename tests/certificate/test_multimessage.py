@@ -6,12 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from shuffledp_verify import Verdict
 
 import shuffledp as sdp
-from shuffledp.certificate.claim import claim_of
-from shuffledp.certificate.proof import Verdict
-from shuffledp.certificate.reader import parse
-from shuffledp.certificate.verify import verify
+from shuffledp.certificates.claim import build_claim, parse_mechanism_claim, verify
 
 PROTOCOLS: dict[str, Any] = {
     "pure": sdp.PureDUMP(options=16, dummies=2),
@@ -31,13 +29,13 @@ def document_of(protocol: Any, users: int, bound: str, delta: float) -> dict[str
     value = sdp.amplify(protocol, users, bound=bound).epsilon(delta)
     if value.upper >= 700:
         return None
-    document = json.loads(claim_of(protocol, users, value, delta=delta).text())
+    document = json.loads(build_claim(protocol, users, value, delta=delta).text())
     assert isinstance(document, dict)
     return document
 
 
 def verdict(document: dict[str, Any]) -> Verdict:
-    return verify(parse(json.dumps(document))).verdict
+    return verify(parse_mechanism_claim(json.dumps(document))).verdict
 
 
 @pytest.mark.parametrize("bound", ["optimal", "variation-ratio"])
@@ -73,4 +71,4 @@ def test_a_local_epsilon_is_neither_there_nor_allowed() -> None:
     assert set(document["randomizer"]) == {"mechanism", "settings"}
     document["randomizer"]["epsilon"] = 1.0
     with pytest.raises(ValueError, match="unknown field 'epsilon'"):
-        parse(json.dumps(document))
+        parse_mechanism_claim(json.dumps(document))

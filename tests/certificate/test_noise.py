@@ -11,18 +11,29 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 from mpmath import mp, mpf
+from shuffledp_verify import Verdict
+from shuffledp_verify._split_and_mix import MAX_COUNTED_OWNERS, Colourings
+from shuffledp_verify.arithmetic import precision
+from shuffledp_verify.noise import (
+    NOISE_CLASSES,
+    CancellingCounts,
+    DivergenceTarget,
+    LossTable,
+    PaddedNoise,
+    compose_losses,
+    decide_noise,
+    enclose_bounded_loss,
+    enclose_laplace,
+    enclose_moved_message,
+    enclose_polya,
+    enclose_skellam,
+    poisson_law,
+    read_noise,
+)
 
 import shuffledp as sdp
-from shuffledp.certificate.flood import FloodedCounts
-from shuffledp.certificate.losses import LossCells, together
-from shuffledp.certificate.mixing import KNOWN, Colourings
-from shuffledp.certificate.moved import moved, poisson_counts
-from shuffledp.certificate.noise_proof import NOISES, NoiseTarget, PaddedProof, judge_noise, read_noise
-from shuffledp.certificate.proof import Verdict
-from shuffledp.certificate.summed import bounded_loss, laplace_sum, polya_sum, skellam_sums
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.mixing_graph import mixing_distance
-from tests.oracle.cancelling import divergence, pair_law
+from shuffledp.mechanisms.correlated_noise.split_and_mix import mixing_distance
+from tests.oracle.cancelling_noise import divergence, pair_law
 
 BITS = 192
 
@@ -43,18 +54,18 @@ def factor(epsilon: float) -> arb:
 def test_cancelling_noise_encloses_all_four_counts(rate: float, shape: float, ratio: float, share: Fraction) -> None:
     """The shape below 1 has no law that falls on both sides of one place."""
     law = pair_law(share.numerator, share.denominator, rate, shape, ratio, cut=14)
-    flood = FloodedCounts(*map(exact, (rate, shape, ratio)), fmpq(share.numerator, share.denominator))
+    flood = CancellingCounts(*map(exact, (rate, shape, ratio)), fmpq(share.numerator, share.denominator))
     with precision(BITS):
-        cells = flood.cells(1e-14)
+        cells = flood.losses(1e-14)
         assert cells is not None
         for epsilon in (0.0, 0.4, 1.1):
             low, high = divergence(law, epsilon, (1, -1))
-            grid = together([(one, 1) for one in cells], rate / 512, factor(epsilon), 1e-14)
+            grid = compose_losses([(one, 1) for one in cells], rate / 512, factor(epsilon), 1e-14)
             assert grid is not None
             assert float(grid.lower) <= high
             assert low <= float(grid.upper) <= high + 1e-4
             if share == 1:
-                sides = flood.divergence(factor(epsilon), 1e-14)
+                sides = flood.enclose(factor(epsilon), 1e-14)
                 assert sides is not None
                 assert low - 1e-12 <= float(sides.lower) <= float(sides.upper) <= high + 1e-12
                 assert float(sides.upper - sides.lower) < 1e-12
@@ -70,7 +81,7 @@ def test_poisson_dummies_enclose_the_sum_over_all_counts() -> None:
         ]
         truth = math.fsum(max(0.0, cell) for cell in cells)
         with precision(BITS):
-            sides = moved(poisson_counts(arb(exact(mean)), arb(1e-16)), factor(epsilon))
+            sides = enclose_moved_message(poisson_law(arb(exact(mean)), arb(1e-16)), factor(epsilon))
             assert sides is not None
             assert float(sides.lower) - 1e-12 <= truth <= float(sides.upper) + 1e-12
             assert float(sides.upper - sides.lower) < 1e-12
@@ -79,14 +90,14 @@ def test_poisson_dummies_enclose_the_sum_over_all_counts() -> None:
 def test_parts_on_a_grid_enclose_their_product() -> None:
     """Two parts of three messages, one of which only one world sends; every way to combine three of them."""
     first, second = np.array([0.5, 0.3, 0.15]), np.array([0.2, 0.45, 0.35])
-    cells = LossCells(first, second, arb(0.05), arb(0.05))
+    cells = LossTable(first, second, arb(0.05), arb(0.05))
     for epsilon in (0.0, 0.7, 1.9):
         total = 1 - (1 - 0.05) ** 3
         for chosen in itertools.product(range(3), repeat=3):
             p, q = np.prod(first[list(chosen)]), np.prod(second[list(chosen)])
             total += max(0.0, p - math.exp(epsilon) * q)
         with precision(BITS):
-            sides = together([(cells, 3)], 2.0**-10, factor(epsilon), 1e-14)
+            sides = compose_losses([(cells, 3)], 2.0**-10, factor(epsilon), 1e-14)
             assert sides is not None
             assert float(sides.lower) <= total <= float(sides.upper) + 1e-12
             assert float(sides.lower) >= total - 5e-3
@@ -94,10 +105,10 @@ def test_parts_on_a_grid_enclose_their_product() -> None:
 
 
 def test_a_grid_that_is_too_fine_or_too_long_is_refused() -> None:
-    cells = LossCells(np.array([0.5, 0.5]), np.array([0.25, 0.75]), arb(0), arb(0))
+    cells = LossTable(np.array([0.5, 0.5]), np.array([0.25, 0.75]), arb(0), arb(0))
     with precision(BITS):
-        assert together([(cells, 1)], 2.0**-20, factor(0.1), 1e-9) is None
-        assert together([(cells, 10**6)], 2.0**-10, factor(0.1), 1e-9) is None
+        assert compose_losses([(cells, 1)], 2.0**-20, factor(0.1), 1e-9) is None
+        assert compose_losses([(cells, 10**6)], 2.0**-10, factor(0.1), 1e-9) is None
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -125,9 +136,9 @@ def test_noise_of_sums_is_the_sum_over_its_law(shift: int, shape: Fraction) -> N
         truth = float(sum(max(mpf(0), cell) for cell in cells))
         with precision(BITS):
             if shape == 1:
-                sides = laplace_sum(Fraction(rate), shift, Fraction(epsilon))
+                sides = enclose_laplace(Fraction(rate), shift, Fraction(epsilon))
                 assert float(sides.lower) - 1e-14 <= truth <= float(sides.upper) + 1e-14
-            found = polya_sum(Fraction(rate), shift, shape, factor(epsilon), 1e-16)
+            found = enclose_polya(Fraction(rate), shift, shape, factor(epsilon), 1e-16)
             assert found is not None
             assert float(found.lower) - 1e-14 <= truth <= float(found.upper) + 1e-14
             assert float(found.upper - found.lower) < 1e-14
@@ -135,11 +146,11 @@ def test_noise_of_sums_is_the_sum_over_its_law(shift: int, shape: Fraction) -> N
 
 def test_bounded_losses_and_skellam_noise_are_the_printed_ones() -> None:
     with precision(BITS):
-        coin = bounded_loss(Fraction(2), Fraction(1, 2))
+        coin = enclose_bounded_loss(Fraction(2), Fraction(1, 2))
         assert float(coin.upper) == pytest.approx(math.tanh(1) - (math.exp(0.5) - 1) / (1 + math.exp(2)), rel=1e-12)
-        assert float(bounded_loss(Fraction(2), Fraction(2)).upper) == 0.0
+        assert float(enclose_bounded_loss(Fraction(2), Fraction(2)).upper) == 0.0
         variance, square, total, epsilon = 900.0, 64.0, 11.0, 1.0
-        found = skellam_sums(*map(Fraction, (variance, square, total, epsilon)))
+        found = enclose_skellam(*map(Fraction, (variance, square, total, epsilon)))
     orders = np.arange(2, 60, dtype=float)
     rest = np.minimum(((2 * orders - 1) * square + 6 * total) / (4 * variance**2), 3 * total / (2 * variance))
     powers = (orders - 1) * (orders * square / (2 * variance) + rest - epsilon)
@@ -152,7 +163,7 @@ def test_padding_is_the_chance_that_somebody_does_not_fit() -> None:
     numbers = {"users": 3, "places": 6, "rate": 1.0, "ratio": 0.5, "single": 0.5, "pairs": 0.75}
     facts = {"kind": "padded", **{name: Fraction(number) for name, number in numbers.items()}, "noise": noise}
     padded = read_noise(facts)
-    assert isinstance(padded, PaddedProof)
+    assert isinstance(padded, PaddedNoise)
 
     def chances(shape: float, ratio: mpf) -> list[mpf]:
         return [mp.binomial(shape + k - 1, k) * ratio**k * (1 - ratio) ** shape for k in range(6)]
@@ -163,7 +174,7 @@ def test_padding_is_the_chance_that_somebody_does_not_fit() -> None:
         distance = padded.distance()
         assert distance is not None
         assert float(distance) == pytest.approx(float(3 * (1 - fits)), rel=1e-12)
-        sides = padded.sides(NoiseTarget(Fraction(1), Fraction(2)))
+        sides = padded.enclose(DivergenceTarget(Fraction(1), Fraction(2)))
         assert sides is not None
         assert float(sides.upper) == pytest.approx((1 + math.e) * float(distance), rel=1e-12)
 
@@ -191,8 +202,8 @@ def test_colourings_count_the_components_of_all_permutations(owners: int, places
 
 
 @pytest.mark.parametrize(("owners", "places", "base"), [
-    (KNOWN, 4, 1 << 16), (KNOWN + 1, 6, 1 << 20), (150, 6, 100_003), (400, 4, 100_003), (1000, 8, 1 << 20),
-    (10_000, 7, 1 << 21), (1_000_000, 6, (1 << 31) - 1),
+    (MAX_COUNTED_OWNERS, 4, 1 << 16), (MAX_COUNTED_OWNERS + 1, 6, 1 << 20), (150, 6, 100_003), (400, 4, 100_003),
+    (1000, 8, 1 << 20), (10_000, 7, 1 << 21), (1_000_000, 6, (1 << 31) - 1),
 ])  # fmt: skip
 def test_many_owners_are_bounded_as_the_engine_bounds_them(owners: int, places: int, base: int) -> None:
     """Up to 512 owners the engine's value is exact: ours is not below, and not above by much where it is small."""
@@ -236,17 +247,17 @@ CASES = {
 def test_the_engines_value_is_proved_and_less_is_not(case: str) -> None:
     mechanism, users, delta = CASES[case]
     value = sdp.amplify(mechanism, users).epsilon(delta).upper
-    facts = mechanism.own_loss(users).facts()
+    facts = mechanism.aggregate_loss(users).noise_facts()
     assert facts is not None
     parts = [(read_noise(facts), 1)]
-    assert judge_noise(parts, Fraction(value * (1 + 1e-7)), Fraction(delta)).verdict is Verdict.YES
-    less = judge_noise(parts, Fraction(value * 0.97), Fraction(delta)).verdict
+    assert decide_noise(parts, Fraction(value * (1 + 1e-7)), Fraction(delta)).verdict is Verdict.YES
+    less = decide_noise(parts, Fraction(value * 0.97), Fraction(delta)).verdict
     expected = Verdict.OPEN if case in ("skellam", "vector") else Verdict.NO
     assert less is expected
 
 
 def test_every_kind_has_a_name_of_its_own() -> None:
-    names = [kind.kind for kind in NOISES]
+    names = [kind.kind for kind in NOISE_CLASSES]
     assert len(set(names)) == len(names)
     with pytest.raises(KeyError):
         read_noise({"kind": "uniform"})
@@ -254,4 +265,4 @@ def test_every_kind_has_a_name_of_its_own() -> None:
 
 def test_noise_that_is_not_composed_is_left_open() -> None:
     noise = read_noise({"kind": "laplace", "rate": Fraction(1), "shift": Fraction(1)})
-    assert judge_noise([(noise, 2)], Fraction(2), Fraction(1, 10)).verdict is Verdict.OPEN
+    assert decide_noise([(noise, 2)], Fraction(2), Fraction(1, 10)).verdict is Verdict.OPEN

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms import visitor
+from shuffledp.mechanisms import plugins
 from tests.cli import run
 from tests.mechanisms.test_visitor import forget
 
@@ -19,22 +19,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shuffledp.mechanisms.parts.tabulated import Tabulated
-from shuffledp.mechanisms.parts.unit_table import UnitTable
+from shuffledp.mechanisms.custom.table_mechanism import TableMechanism
+from shuffledp.mechanisms.base.table_law import UnitTable
 """
 HALF = """
 @dataclass(frozen=True, eq=False, repr=False)
-class Half(Tabulated):
+class Half(TableMechanism):
     '''Keeps less than it is asked for: half of epsilon on most answers.'''
 
     epsilon: float
     options: int = 3
 
-    name, summary, built_from_numbers = "half", "half of epsilon", True
+    name, summary, has_numeric_settings = "half", "half of epsilon", True
 
     def __post_init__(self):
         weights = np.ones((self.options, self.options)) + np.expm1(self.epsilon / 2) * np.eye(self.options)
-        self._adopt(UnitTable.of_floats(weights / weights.sum(axis=1, keepdims=True)))
+        self._set_table(UnitTable.from_floats(weights / weights.sum(axis=1, keepdims=True)))
 
     @classmethod
     def examples(cls):
@@ -42,19 +42,19 @@ class Half(Tabulated):
 """
 KEEP = """
 @dataclass(frozen=True, eq=False, repr=False)
-class Keep(Tabulated):
+class Keep(TableMechanism):
     '''The true answer with probability keep; no local epsilon is asked for.'''
 
     keep: float = 0.75
     options: int = 3
     style: str = "plain"
 
-    name, summary, built_from_numbers = "keep", "the truth with probability keep", True
+    name, summary, has_numeric_settings = "keep", "the truth with probability keep", True
 
     def __post_init__(self):
         rest = (1 - self.keep) / (self.options - 1)
         table = np.full((self.options, self.options), rest) + (self.keep - rest) * np.eye(self.options)
-        self._adopt(UnitTable.of_floats(table))
+        self._set_table(UnitTable.from_floats(table))
 
     @classmethod
     def examples(cls):
@@ -62,13 +62,13 @@ class Keep(Tabulated):
 """
 FIXED = """
 @dataclass(frozen=True, eq=False, repr=False)
-class Fixed(Tabulated):
+class Fixed(TableMechanism):
     '''One table and no settings.'''
 
-    name, summary, built_from_numbers = "fixed", "one table", True
+    name, summary, has_numeric_settings = "fixed", "one table", True
 
     def __post_init__(self):
-        self._adopt(UnitTable.of_floats(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])))
+        self._set_table(UnitTable.from_floats(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])))
 
     @classmethod
     def examples(cls):
@@ -101,12 +101,12 @@ def test_a_fresh_certificate_is_proved(tmp_path: Path, name: str, future: bool) 
     """In Python and on the command line, also in another process's words: the settings build the same table."""
     text, arguments, words = CASES[name]
     file = written(tmp_path, text, future=future)
-    mechanism = visitor.load(file)[name](*arguments)
+    mechanism = plugins.load_file(file)[name](*arguments)
     assert sdp.verify(sdp.certify(mechanism, 20, delta=1e-2, effort="quick")).verdict.value == "yes"
     certificate = str(tmp_path / "certificate.json")
     chosen = ("--mechanism-file", file, "--mechanism", name, *words)
     made = run("amplify", *chosen, "--users", "20", "--delta", "1e-2", "--certificate", certificate)
-    assert (made.status, made.complaints) == (0, "")
+    assert (made.status, made.stderr_complaints) == (0, "")
     proved = run("verify", certificate, "--mechanism-file", file)
     assert (proved.status, proved.err) == (0, "")
 
@@ -115,7 +115,7 @@ def test_a_fresh_certificate_is_proved(tmp_path: Path, name: str, future: bool) 
 def test_the_settings_are_what_the_constructor_was_given(tmp_path: Path, name: str) -> None:
     """So that plans and certificates build the same mechanism; its promise is the table's own."""
     text, arguments, _ = CASES[name]
-    kind = visitor.load(written(tmp_path, text, future=True))[name]
+    kind = plugins.load_file(written(tmp_path, text, future=True))[name]
     mechanism = kind(*arguments)
     assert tuple(mechanism.settings().values())[: len(arguments)] == arguments
     assert kind(**mechanism.settings()) == mechanism
@@ -124,6 +124,6 @@ def test_the_settings_are_what_the_constructor_was_given(tmp_path: Path, name: s
 
 def test_settings_that_leave_something_out_are_refused(tmp_path: Path) -> None:
     """A certificate that nobody could prove is not written."""
-    kind = visitor.load(written(tmp_path, FORGETFUL, future=True))["forgetful"]
+    kind = plugins.load_file(written(tmp_path, FORGETFUL, future=True))["forgetful"]
     with pytest.raises(ValueError, match=r"^certificate: built again from its settings, Forgetful has another law"):
         sdp.certify(kind(0.6, 3), 20, delta=1e-2, effort="quick")

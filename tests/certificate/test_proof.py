@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import mpmath
 import pytest
+import shuffledp_verify
 from flint import arb, fmpq
 from hypothesis import given, settings, strategies as st
+from shuffledp_verify import Verdict
+from shuffledp_verify.arithmetic import Number, bracket_exponential, precision
+from shuffledp_verify.divergence import ContourSum, decide_divergence, enumerate_counts, sum_binomials
 
-import shuffledp.certificate
-from shuffledp.certificate.counts import Number, binomial_sums, enumerated
-from shuffledp.certificate.line import Line
-from shuffledp.certificate.proof import Verdict, exponential, judge
-from shuffledp.numerics.ball import precision
-from tests.oracle.exact import hockey_stick_of_counts, positive_part_mean
+import shuffledp.certificates
+from shuffledp.numerics import intervals
+from tests.oracle.exact_enumeration import hockey_stick_of_counts, positive_part_mean
 
-FORBIDDEN = {"contour", "walk", "double_walk", "enumeration", "expectation", "inversion", "binomial", "root"}
-FORBIDDEN |= {"worst_crowd", "many_crowds", "contour_floats", "all_crowds"}
-SECOND_PROOF = ("proof", "counts", "line", "crowd_hull", "crowds", "chords", "coin_sizes", "drawn_round")
+FORBIDDEN = {"contour_integral", "positive_part", "roots", "distributions", "worst_mixture", "worst_dataset"}
 
 
 def rational(number: Fraction) -> fmpq:
@@ -56,7 +56,7 @@ class TestExponential:
 
     @given(st.fractions(min_value=0, max_value=900, max_denominator=10**9))
     def test_it_encloses_narrowly(self, x: Fraction) -> None:
-        low, high = exponential(x)
+        low, high = bracket_exponential(x)
         with mpmath.workdps(200):
             truth = mpmath.exp(mpmath.mpf(x.numerator) / x.denominator)
             below, above = (mpmath.mpf(int(side.p)) / int(side.q) for side in (low, high))
@@ -73,10 +73,10 @@ class TestAgainstExactFractions:
         self, law: tuple[list[Fraction], list[Fraction], list[Fraction]], users: int, epsilon: Fraction, off: int
     ) -> None:
         """δ a hair or much above or below the truth, at rationals that enclose e^ε."""
-        low, high = (Fraction(int(side.p), int(side.q)) for side in exponential(epsilon))
+        low, high = (Fraction(int(side.p), int(side.q)) for side in bracket_exponential(epsilon))
         most, least = (hockey_stick_of_counts(*law, users, ratio) for ratio in (low, high))
         delta = most * (1 + Fraction(off, abs(off)) * Fraction(1, 10 ** (2 * abs(off)))) if off else most
-        finding = judge(classes_of(*law), users, epsilon, delta)
+        finding = decide_divergence(classes_of(*law), users, epsilon, delta)
         if finding.verdict is Verdict.YES:
             assert least <= delta
         if finding.verdict is Verdict.NO:
@@ -95,13 +95,13 @@ class TestAgainstExactFractions:
         weights = shares([weight for _, weight in atoms])
         truth = rational(positive_part_mean(values, weights, users))
         exact = [(rational(value), rational(weight)) for value, weight in zip(values, weights, strict=True)]
-        assert enumerated(exact, users) == truth
+        assert enumerate_counts(exact, users) == truth
         with precision(256):
-            assert binomial_sums(exact, users).overlaps(arb(truth))
+            assert sum_binomials(exact, users).overlaps(arb(truth))
             if max(values) > 0 > min(values):
-                line = Line([(arb(value), arb(weight)) for value, weight in exact], users)
+                line = ContourSum([(arb(value), arb(weight)) for value, weight in exact], users)
                 for smoothing in (1e-1, 1e-2):
-                    sides = line.sides(smoothing)
+                    sides = line.enclose(smoothing)
                     assert sides is not None
                     assert sides.lower <= arb(truth) <= sides.upper
                     # Few summands on a lattice: their kinks cost more than smoothing costs many.
@@ -118,7 +118,7 @@ class TestAgainstExactFractions:
             for users in (1, 4, 60, 5000):
                 for delta, verdict in ((Fraction(1, 3), Verdict.YES), (Fraction(1, 10**9), Verdict.NO)):
                     for classes in (law, balls):
-                        assert judge(classes, users, Fraction(1, 50), delta).verdict is verdict
+                        assert decide_divergence(classes, users, Fraction(1, 50), delta).verdict is verdict
 
 
 class TestLargeLaws:
@@ -131,7 +131,7 @@ class TestLargeLaws:
         truth = rational(positive_part_mean(values, weights, 3))
         with precision(200):
             atoms = [(arb(rational(v)), arb(rational(w))) for v, w in zip(values, weights, strict=True)]
-            sides = Line(atoms, 3).sides(1e-2)
+            sides = ContourSum(atoms, 3).enclose(1e-2)
             assert sides is not None
             assert sides.lower <= arb(truth) <= sides.upper
 
@@ -140,33 +140,45 @@ def test_a_message_that_nobody_hides_counts_in_full() -> None:
     """Where the others never send what user 1 may send, no number of users helps."""
     half = Fraction(1, 2)
     law = classes_of([half, half, Fraction(0)], [Fraction(0), half, half], [Fraction(0), Fraction(1), Fraction(0)])
-    assert judge(law, 10**6, Fraction(1), Fraction(499, 1000)).verdict is Verdict.NO
-    assert judge(law, 10**6, Fraction(1), half).verdict is Verdict.YES
+    assert decide_divergence(law, 10**6, Fraction(1), Fraction(499, 1000)).verdict is Verdict.NO
+    assert decide_divergence(law, 10**6, Fraction(1), half).verdict is Verdict.YES
 
 
-def test_the_engine_is_not_imported() -> None:
-    """Nothing under certificate/ imports the modules whose numbers it checks."""
-    folder = Path(str(shuffledp.certificate.__file__)).parent
+def imported_by(folder: Path) -> set[tuple[str, str]]:
+    """File and name of every import in a folder."""
+    found = set()
     for file in folder.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-            for name in names:
-                assert not FORBIDDEN & set(name.split(".")), f"{file.name} imports {name}"
+            found |= {(file.name, name) for name in names}
+    return found
 
 
-def test_what_the_proof_shares_with_the_engine() -> None:
-    """Of the package: its own files, and what sets the working precision."""
-    folder = Path(str(shuffledp.certificate.__file__)).parent
-    shared = {
-        (node.module, alias.name)
-        for name in SECOND_PROOF
-        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shuffledp.")
+def test_the_engine_is_not_imported() -> None:
+    """Nothing under certificate/ imports the modules whose numbers it checks."""
+    for file, name in imported_by(Path(str(shuffledp.certificates.__file__)).parent):
+        ours = not name.startswith("shuffledp_verify.")
+        assert not (ours and FORBIDDEN & set(name.split("."))), f"{file} imports {name}"
+
+
+def test_the_proof_shares_nothing_with_the_engine() -> None:
+    """Nothing of the package: FLINT, the standard library and its own files."""
+    folder = Path(str(shuffledp_verify.__file__)).parent
+    modules = {
+        node.module or "" if isinstance(node, ast.ImportFrom) else alias.name
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
-        if not str(node.module).startswith("shuffledp.certificate.")
     }
-    assert shared == {("shuffledp.numerics.ball", "precision")}
+    outside = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
+    assert outside == {"flint", "shuffledp_verify"}
+
+
+def test_both_take_one_lock_for_the_precision() -> None:
+    """It is global to FLINT, whoever sets it."""
+    assert shuffledp_verify.arithmetic._LOCK is intervals._LOCK
 
 
 @pytest.mark.parametrize("users", [10**9, 10**12])
@@ -179,5 +191,5 @@ def test_many_users(users: int) -> None:
     epsilon = Fraction(5 * mu)
     normal = mpmath.ncdf(mu / 2 - 5) - mpmath.exp(5 * mu) * mpmath.ncdf(-mu / 2 - 5)
     about = Fraction(float(normal))
-    assert judge(law, users, epsilon, about * Fraction(1001, 1000)).verdict is Verdict.YES
-    assert judge(law, users, epsilon, about * Fraction(999, 1000)).verdict is Verdict.NO
+    assert decide_divergence(law, users, epsilon, about * Fraction(1001, 1000)).verdict is Verdict.YES
+    assert decide_divergence(law, users, epsilon, about * Fraction(999, 1000)).verdict is Verdict.NO

@@ -9,17 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from shuffledp_verify import Verdict
 
 import shuffledp as sdp
-from shuffledp.bounds.schedule import CONDITION
-from shuffledp.certificate import points
-from shuffledp.certificate.certify import certify, scheduled_claim
-from shuffledp.certificate.claim import Claim
-from shuffledp.certificate.proof import Verdict
-from shuffledp.certificate.reader import parse
-from shuffledp.certificate.rounds import Rounds
-from shuffledp.certificate.verify import verify
-from shuffledp.privacy.value import BoundValue
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
+from shuffledp.certificates import certify as points
+from shuffledp.certificates._rounds import MechanismRoundsEvidence
+from shuffledp.certificates.certify import certify, certify_participation
+from shuffledp.certificates.claim import Claim, parse_mechanism_claim, verify
+from shuffledp.privacy.curve import BoundValue
 
 Document = dict[str, Any]
 KRR = sdp.KRR(1.0, options=8)
@@ -41,15 +39,16 @@ def engine(given: dict[str, Any]) -> BoundValue:
     if "rate" in given:
         # As if as many came each time as do on average: a little less, and much quicker than coins.
         given = {"users": 20_000, "of": given["of"], "rounds": given.get("rounds", 1)}
-    return sdp.Schedule(**given).curve(KRR, effort="quick").epsilon(1e-6)
+    return sdp.Participation(**given).curve(KRR, effort="quick").epsilon(1e-6)
 
 
+@pytest.mark.exhaustive("coins", "rounds")
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_proved_and_close_to_the_engine(name: str, claims: dict[str, Claim]) -> None:
     """As an object and as a file; the two routes agree within a thousandth, for coins nearly."""
     claim, value = claims[name], engine(SCHEDULES[name])
-    assert parse(claim.text()) == claim
-    finding = verify(parse(claim.text()))
+    assert parse_mechanism_claim(claim.text()) == claim
+    finding = verify(parse_mechanism_claim(claim.text()))
     assert finding.verdict is Verdict.YES, finding
     assert finding.method.startswith("rounds composed in whole numbers from chords; contour sum in balls")
     assert value.upper - value.slack <= claim.epsilon <= value.upper * (1.015 if "coins" in name else 1.001)
@@ -63,8 +62,8 @@ def test_what_is_claimed(claims: dict[str, Claim]) -> None:
     fixed, coins = claims["fixed"].statement, claims["coins"].statement
     assert "of one of 1000000 people changes the shuffled messages of 12 rounds, in each of which 20000 are" in fixed
     assert "everyone takes part with probability 0.02, by a coin of their own" in coins
-    assert fixed.endswith(f"This {CONDITION}.")
-    assert coins.endswith(f"This {CONDITION}.")
+    assert fixed.endswith(f"This {SAMPLING_SECRECY_CONDITION}.")
+    assert coins.endswith(f"This {SAMPLING_SECRECY_CONDITION}.")
     assert "1 round, in which 20000 are drawn at random, by" in claims["fixed, once"].statement
     assert "points of one round; rounds by [VR] Lemma 7.2; samples by [VR] Proposition 2" in str(claims["fixed"])
     document = json.loads(claims["coins"].text())
@@ -73,11 +72,12 @@ def test_what_is_claimed(claims: dict[str, Claim]) -> None:
     assert document["law"]
 
 
+@pytest.mark.exhaustive
 def test_delta_for_an_epsilon() -> None:
     """The other way round."""
     for name, epsilon in (("fixed", 0.002), ("fixed, once", 0.001), ("coins, once", 0.0005)):
         claim = certify(KRR, **SCHEDULES[name], epsilon=epsilon, effort="quick")
-        exact = sdp.Schedule(**SCHEDULES[name]).curve(KRR, effort="quick").delta(epsilon).upper
+        exact = sdp.Participation(**SCHEDULES[name]).curve(KRR, effort="quick").delta(epsilon).upper
         assert claim.epsilon == epsilon
         assert claim.delta <= exact * 1.2
         assert verify(claim).verdict is Verdict.YES
@@ -86,7 +86,7 @@ def test_delta_for_an_epsilon() -> None:
 def test_who_colludes() -> None:
     """Those of the population who tell whether they were drawn; the claim says so, as the engine counts them."""
     claim = certify(KRR, 20_000, of=10**6, colluding=5_000, delta=1e-6, effort="quick")
-    schedule = sdp.Schedule(20_000, 10**6)
+    schedule = sdp.Participation(20_000, 10**6)
     value = schedule.curve(KRR, colluding=5_000, effort="quick").epsilon(1e-6)
     assert claim.epsilon == pytest.approx(value.upper, rel=1e-3)
     assert claim.users == 15_000
@@ -100,18 +100,19 @@ def test_all_crowds() -> None:
     claim = certify(sdp.RAPPOR(1.0, 16), 30_000, of=10**5, delta=1e-6)
     assert claim.bound == "all-crowds"
     assert claim.epsilon < certify(sdp.RAPPOR(1.0, 16), 30_000, of=10**5, delta=1e-6, effort="quick").epsilon
-    assert "worst crowd" in verify(parse(claim.text())).method
+    assert "worst crowd" in verify(parse_mechanism_claim(claim.text())).method
 
 
+@pytest.mark.exhaustive
 def test_two_messages_and_parameters() -> None:
     """Other kinds of evidence serve as well: points of any kind of one round."""
     coin = certify(sdp.KRR(1.0, 2), 200, of=10**4, delta=1e-4, effort="quick")
     assert coin.bound == "exact-binary"
-    assert verify(parse(coin.text())).verdict is Verdict.YES
+    assert verify(parse_mechanism_claim(coin.text())).verdict is Verdict.YES
     asymmetric = sdp.VariationRatio(4.0, 0.2, (3.0, 2.0), q_common=3.0)
     ratios = certify(asymmetric, 20_000, of=10**5, delta=1e-6, effort="quick")
     assert ratios.bound == "variation-ratio"
-    assert verify(parse(ratios.text())).verdict is Verdict.YES
+    assert verify(parse_mechanism_claim(ratios.text())).verdict is Verdict.YES
 
 
 # --- edits ------------------------------------------------------------------------------------------------------------
@@ -121,14 +122,14 @@ def edited(claim: Claim, edit: Callable[[Document], object]) -> Verdict:
     """The verdict of a file with the statement that goes with its numbers: the forger knows the format."""
     document = json.loads(claim.text())
     edit(document)
-    backing = Rounds.read(document)
+    backing = MechanismRoundsEvidence.from_document(document)
     changed = dataclasses.replace(
         claim,
         **{name: document[name] for name in ("randomizer", "users", "epsilon", "delta", "bound", "theorem")},
         evidence=backing,
     )
     document["statement"] = changed.statement
-    return verify(parse(json.dumps(document))).verdict
+    return verify(parse_mechanism_claim(json.dumps(document))).verdict
 
 
 def lower_points(document: Document) -> None:
@@ -178,6 +179,7 @@ class TestEdits:
         assert edited(claim, lambda d: d.update(epsilon=d["epsilon"] * 0.98)) is not Verdict.YES
         assert edited(claim, lambda d: d["sizes"].pop(0)) is not Verdict.YES
 
+    @pytest.mark.exhaustive
     def test_one_round_alone_disproves(self, claims: dict[str, Claim]) -> None:
         """No, where the claim is less than what one round costs; less certain ones are left open."""
         claim = claims["fixed, once"]
@@ -200,8 +202,9 @@ class TestEdits:
 
         assert edited(claim, fewer) is Verdict.NO
         with pytest.raises(ValueError, match="one of which some may have stayed away"):
-            scheduled_claim(KRR, sdp.Schedule(100, 1000).answered_by(50, 1e-6), 50, delta=1e-6)
+            certify_participation(KRR, sdp.Participation(100, 1000).with_respondents(50, 1e-6), 50, delta=1e-6)
 
+    @pytest.mark.exhaustive
     def test_weaker_claims_are_still_true(self, claims: dict[str, Claim]) -> None:
         for edit in (
             lambda d: d.update(epsilon=d["epsilon"] * 2),
@@ -218,7 +221,7 @@ class TestEdits:
         once = certify(laplace, 2_000, of=10**4, delta=1e-3, effort="quick", bound="optimal")
         pair = certify(laplace, 2_000, pair=[0.0, 0.25], delta=1e-3, effort="quick", bound="optimal")
         document = json.loads(once.text()) | {"inputs": json.loads(pair.text())["inputs"]}
-        finding = verify(parse(json.dumps(document)))
+        finding = verify(parse_mechanism_claim(json.dumps(document)))
         assert finding.verdict is Verdict.NO
         assert "for all inputs" in finding.reason
         with pytest.raises(ValueError, match="pair and diameter are for one round"):
@@ -242,21 +245,24 @@ class TestEdits:
             (lambda d: d["sizes"][0]["points"][0].__setitem__(1, 2), "delta of a point must be"),
             (lambda d: d.update(crowds=[]), "unknown field 'crowds'"),
             (lambda d: d.update(rounding="none"), "rounding"),
-            (lambda d: d.update(statement=d["statement"].removesuffix(f" This {CONDITION}.")), "statement"),
+            (
+                lambda d: d.update(statement=d["statement"].removesuffix(f" This {SAMPLING_SECRECY_CONDITION}.")),
+                "statement",
+            ),
         ],
     )
     def test_bad_files(self, edit: Callable[[Document], object], part: str, claims: dict[str, Claim]) -> None:
         document = json.loads(claims["fixed"].text())
         edit(document)
         with pytest.raises(ValueError, match=part):
-            parse(json.dumps(document))
+            parse_mechanism_claim(json.dumps(document))
 
     @pytest.mark.parametrize("rate", ["2%", "0.020", ".02", "1.0", "0", 0.02])
     def test_a_rate_is_one_decimal(self, rate: Any, claims: dict[str, Claim]) -> None:
         document = copy.deepcopy(json.loads(claims["coins, once"].text()))
         document["schedule"]["rate"] = rate
         with pytest.raises(ValueError, match="rate must be"):
-            parse(json.dumps(document))
+            parse_mechanism_claim(json.dumps(document))
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -275,7 +281,7 @@ def test_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
         certify(sdp.Gaussian(4.0), 1000, rounds=2, delta=0.2)
     with pytest.raises(ValueError, match="epsilon is above 700 at this delta; claim a larger delta"):
         certify(sdp.VariationRatio(float("inf"), 0.5, 4.0), 10, rounds=2, delta=1e-6, effort="quick")
-    monkeypatch.setattr(points, "MARGINS", (-0.5, -0.5))
+    monkeypatch.setattr(points, "DELTA_MARGINS", (-0.5, -0.5))
     with pytest.raises(ValueError, match="no second proof of optimal was found for the rounds"):
         certify(KRR, 2_000, of=10**4, delta=1e-6, bound="optimal")
 
@@ -283,7 +289,7 @@ def test_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the deployment of the README -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("given", "most"),
     [
@@ -297,5 +303,5 @@ def test_a_year_of_rappor(given: dict[str, Any], most: float) -> None:
     """64 options, ε0 = 2, 100,000 of 5,000,000 a week, 52 weeks, δ = 1e-8."""
     claim = certify(sdp.RAPPOR(2.0, 64), **given, delta=1e-8)
     assert 0.98 * most <= claim.epsilon <= most
-    assert verify(parse(claim.text())).verdict is Verdict.YES
+    assert verify(parse_mechanism_claim(claim.text())).verdict is Verdict.YES
     assert edited(claim, lower_a_point) is Verdict.NO

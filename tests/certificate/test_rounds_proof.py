@@ -11,11 +11,17 @@ from typing import Any
 import mpmath
 import pytest
 from flint import arb, fmpq
-
-from shuffledp.certificate.chords import Chords, LossesTooFar, Measure, composed
-from shuffledp.certificate.coin_sizes import Coins
-from shuffledp.certificate.drawn_round import Draw, DrawnRounds, Size
-from shuffledp.numerics.ball import precision
+from shuffledp_verify.arithmetic import precision
+from shuffledp_verify.rounds import (
+    Chords,
+    Draw,
+    GridTooLong,
+    LossMeasure,
+    RoundsComposition,
+    SampleSizes,
+    SizePoints,
+    compose_rounds,
+)
 
 Outcomes = Mapping[Any, Fraction]
 """How probable each outcome is."""
@@ -91,10 +97,10 @@ class TestRounds:
         first, second = PAIRS[name]
         products = repeated(first, rounds), repeated(second, rounds)
         for step, last, most in ((0.25, 4, 10.0), (2.0**-8, 200, 1.01 if name == "coins" else 1.5)):
-            size = Size(1, points_of(lambda ratio: both(first, second, ratio), step, last))
+            size = SizePoints(1, points_of(lambda ratio: both(first, second, ratio), step, last))
             for epsilon in (Fraction(0), Fraction(1, 10), Fraction(3, 4), Fraction(2)):
                 exact = both(*products, above(epsilon))
-                bound = DrawnRounds(rounds, None, step).bound([size], Fraction(1, 1000)).delta(epsilon)
+                bound = RoundsComposition(rounds, None, step).bound([size], Fraction(1, 1000)).delta(epsilon)
                 assert is_above(bound, exact)
                 assert float(bound.upper()) <= float(exact) * most + 3e-8
 
@@ -105,7 +111,9 @@ class TestRounds:
         raised = (*points[:5], (points[5][0], points[4][1]), *points[6:])
         exact = both(repeated(first, 4), repeated(second, 4), above(Fraction(1, 2)))
         for kept in (points, raised, points[::4], points[3:], points[-1:], ()):
-            bound = DrawnRounds(4, None, 0.0625).bound([Size(1, kept)], Fraction(1, 100)).delta(Fraction(1, 2))
+            bound = (
+                RoundsComposition(4, None, 0.0625).bound([SizePoints(1, kept)], Fraction(1, 100)).delta(Fraction(1, 2))
+            )
             assert is_above(bound, exact)
         assert bound >= 1
 
@@ -117,7 +125,7 @@ class TestRounds:
 
         mu, step = 0.01, 0.0005
         values = [arb(delta(mu, step * k) * (1 + 1e-12)) for k in range(180)]
-        found = float(composed(values, 1000, Fraction(step), Fraction(1, 10**6)).delta(Fraction(3, 2)).upper())
+        found = float(compose_rounds(values, 1000, Fraction(step), Fraction(1, 10**6)).delta(Fraction(3, 2)).upper())
         exact = delta(mu * math.sqrt(1000), 1.5)
         assert exact <= found <= exact * 1.01
 
@@ -126,18 +134,18 @@ class TestRounds:
         with precision(128):
             curve = Chords([(Fraction(1), Fraction(1, 2)), (Fraction(2), Fraction(1, 4))])
             ends = arb(1).exp(), arb(2).exp()
-            assert float(curve.at(ends[0]).mid()) == pytest.approx(0.5)
-            assert float(curve.at((ends[0] + ends[1]) / 2).mid()) == pytest.approx(0.375)
+            assert float(curve.evaluate(ends[0]).mid()) == pytest.approx(0.5)
+            assert float(curve.evaluate((ends[0] + ends[1]) / 2).mid()) == pytest.approx(0.375)
             for beyond in (ends[1], ends[1] * 2, ends[1].union(ends[1] * 3)):
-                assert curve.at(beyond) >= arb(1) / 4
-                assert float(curve.at(beyond).upper()) == pytest.approx(0.25)
-            assert float(curve.at((1 + ends[0]) / 2).mid()) == pytest.approx(0.75)
-            assert float(curve.at(arb(1)).mid()) == pytest.approx(1.0)
+                assert curve.evaluate(beyond) >= arb(1) / 4
+                assert float(curve.evaluate(beyond).upper()) == pytest.approx(0.25)
+            assert float(curve.evaluate((1 + ends[0]) / 2).mid()) == pytest.approx(0.75)
+            assert float(curve.evaluate(arb(1)).mid()) == pytest.approx(1.0)
 
     def test_too_long_a_grid(self) -> None:
-        wide = Measure(Fraction(1), 64, 0, [1] * 2_000_000, 0)
-        with pytest.raises(LossesTooFar):
-            wide.joined(wide)
+        wide = LossMeasure(Fraction(1), 64, 0, [1] * 2_000_000, 0)
+        with pytest.raises(GridTooLong):
+            wide.join(wide)
 
 
 # --- samples ----------------------------------------------------------------------------------------------------------
@@ -212,8 +220,8 @@ STEP, LAST = 2.0**-6, 100
 def test_a_fixed_sample(people: int, drawn: int, colluding: int, rounds: int) -> None:
     """Never below brute force over all samples and datasets; what colludes knows whether it was drawn."""
     users = drawn - colluding
-    plan = DrawnRounds(rounds, Draw(people, colluding, drawn=drawn), STEP)
-    bound = plan.bound([Size(users, points_of(curve_of(users), STEP, LAST))], Fraction(1, 1000))
+    plan = RoundsComposition(rounds, Draw(people, colluding, sample_size=drawn), STEP)
+    bound = plan.bound([SizePoints(users, points_of(curve_of(users), STEP, LAST))], Fraction(1, 1000))
     for epsilon in EPSILONS:
         exact = worst_sample(people, colluding, rounds, above(epsilon), lambda: fixed(people, drawn))
         found = bound.delta(epsilon)
@@ -231,8 +239,8 @@ def test_a_fixed_sample(people: int, drawn: int, colluding: int, rounds: int) ->
 )
 def test_coins(people: int, rate: str, colluding: int, rounds: int) -> None:
     """The same where a coin decides for each, with points of every size and of the smallest one."""
-    plan = DrawnRounds(rounds, Draw(people, colluding, rate=rate), STEP)
-    sizes = [Size(users, points_of(curve_of(users), STEP, LAST)) for users in range(1, people - colluding + 1)]
+    plan = RoundsComposition(rounds, Draw(people, colluding, rate=rate), STEP)
+    sizes = [SizePoints(users, points_of(curve_of(users), STEP, LAST)) for users in range(1, people - colluding + 1)]
     exact = [
         worst_sample(people, colluding, rounds, above(epsilon), lambda: flipped(people, Fraction(rate)))
         for epsilon in EPSILONS
@@ -242,7 +250,7 @@ def test_coins(people: int, rate: str, colluding: int, rounds: int) -> None:
         for epsilon, truth in zip(EPSILONS, exact, strict=True):
             assert is_above(bound.delta(epsilon), truth)
     # Without points for the smallest numbers these count in full.
-    assert plan.bound(sizes[1:], Fraction(1, 1000)).delta(Fraction(0)) >= Coins(
+    assert plan.bound(sizes[1:], Fraction(1, 1000)).delta(Fraction(0)) >= SampleSizes(
         people - colluding, Fraction(rate)
     ).mass(1)
 
@@ -251,8 +259,8 @@ def test_coins(people: int, rate: str, colluding: int, rounds: int) -> None:
 def test_how_many_come(people: int, rate: Fraction) -> None:
     """Cells and tails are never below the binomial law in fractions, and hardly above."""
     masses = [math.comb(people, k) * rate**k * (1 - rate) ** (people - k) for k in range(people + 1)]
-    coins = Coins(people, rate)
-    first, last = int(coins.mean) // 2, coins.most(1e-9)
+    coins = SampleSizes(people, rate)
+    first, last = int(coins.mean) // 2, coins.upper_quantile(1e-9)
     cells = coins.cells([first, int(coins.mean)], last)
     assert [cell.least for cell in cells[1:]] == [cell.most + 1 for cell in cells[:-1]]
     assert (cells[0].least, cells[-1].most) == (first, last)
@@ -262,13 +270,16 @@ def test_how_many_come(people: int, rate: Fraction) -> None:
         assert float(exact) == pytest.approx(float(cell.chance.mid()), rel=1e-9)
         assert is_above(cell.chance, exact)
     for size in range(0, people + 1, 1 + people // 50):
-        for tail, exact in ((coins.below(size), sum(masses[:size])), (coins.above(size), sum(masses[size + 1 :]))):
+        for tail, exact in (
+            (coins.tail_below(size), sum(masses[:size])),
+            (coins.tail_above(size), sum(masses[size + 1 :])),
+        ):
             assert is_above(tail, Fraction(exact))
     assert float(sum(masses[last + 1 :])) <= 1e-9
 
 
 def test_blocks_of_a_large_population() -> None:
     """Whole blocks at their largest mass: all together at most a thousandth too much."""
-    coins = Coins(10**10, Fraction(1, 5))
+    coins = SampleSizes(10**10, Fraction(1, 5))
     cells = coins.cells([int(coins.mean - 7 * coins.deviation)], int(coins.mean + 7 * coins.deviation))
     assert 1 <= float(sum((cell.chance for cell in cells), arb(0)).mid()) + 1e-11 <= 1.002

@@ -12,20 +12,18 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from shuffledp_verify import Verdict
+from shuffledp_verify.laws import VariationRatioParameters
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF
-from shuffledp.certificate.claim import claim_of, rounded_up
-from shuffledp.certificate.one_law import OneLaw
-from shuffledp.certificate.parameters import Parameters
-from shuffledp.certificate.proof import Verdict
-from shuffledp.certificate.reader import parse
-from shuffledp.certificate.verify import verify
-from shuffledp.mechanisms.frequency.krr import KRR
-from shuffledp.mechanisms.frequency.rappor import RAPPOR
-from shuffledp.mechanisms.given.from_table import FromTable
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
+from shuffledp.certificates.claim import build_claim, parse_mechanism_claim, round_up_with_margin, verify
+from shuffledp.certificates.evidence import MechanismBlanketEvidence
+from shuffledp.mechanisms.custom.table import FromTable
+from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
 from shuffledp.mechanisms.mean.laplace import Laplace
-from tests.oracle.exact import hockey_stick_of_counts
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 Document = dict[str, Any]
 
@@ -36,7 +34,7 @@ RANDOMIZERS: dict[str, Any] = {
     "rappor": RAPPOR(2.0, 6),
     "laplace": Laplace(1.0, grid=4),
     "table": FromTable([[0.5, 0.3, 0.1, 0.1], [0.25, 0.25, 0.3, 0.2], [0.2, 0.2, 0.2, 0.4]]),
-    "any ldp": sdp.VariationRatio.of_ldp(2.0),
+    "any ldp": sdp.VariationRatio.from_ldp(2.0),
     "common part": sdp.VariationRatio(4.0, 0.2, 4.0),
     "disjoint": sdp.VariationRatio(math.inf, 1.0, 16.0),
     "infinite p": sdp.VariationRatio(math.inf, 0.001, 8.0),
@@ -53,13 +51,13 @@ def certificate(randomizer: object, users: int, bound: str = "best", **target: f
     """The parsed file of a claim."""
     curve = sdp.amplify(randomizer, users, bound=bound, effort="quick")
     value = curve.epsilon(**target) if "delta" in target else curve.delta(**target)
-    document = json.loads(claim_of(randomizer, users, value, **target).text())
+    document = json.loads(build_claim(randomizer, users, value, **target).text())
     assert isinstance(document, dict)
     return document
 
 
 def verdict(document: Document) -> Verdict:
-    return verify(parse(json.dumps(document))).verdict
+    return verify(parse_mechanism_claim(json.dumps(document))).verdict
 
 
 def with_statement(document: Document) -> Document:
@@ -75,21 +73,22 @@ def with_statement(document: Document) -> Document:
 class TestYes:
     """What the engine certifies, the proof proves."""
 
+    @pytest.mark.exhaustive("laplace-30", "table-200")
     @pytest.mark.parametrize("users", USERS)
     @pytest.mark.parametrize("name", RANDOMIZERS)
     def test_the_default_bound(self, name: str, users: int) -> None:
         """Every randomizer at every n, with one δ each; one of them with all."""
         place = (list(RANDOMIZERS).index(name) + USERS.index(users)) % len(DELTAS)
         for delta in DELTAS if name == "krr" else DELTAS[place : place + 1]:
-            value = sdp.amplify(RANDOMIZERS[name], users, bound=OneLaw.bounds).epsilon(delta)
+            value = sdp.amplify(RANDOMIZERS[name], users, bound=MechanismBlanketEvidence.bounds).epsilon(delta)
             if value.upper < 700:
-                document = json.loads(claim_of(RANDOMIZERS[name], users, value, delta=delta).text())
+                document = json.loads(build_claim(RANDOMIZERS[name], users, value, delta=delta).text())
                 assert verdict(document) is Verdict.YES, (delta, document["epsilon"])
 
-    @pytest.mark.parametrize("bound", OneLaw.bounds)
+    @pytest.mark.parametrize("bound", MechanismBlanketEvidence.bounds)
     @pytest.mark.parametrize("users", [1, 40, 3000, 10**7])
     def test_every_numeric_bound(self, bound: str, users: int) -> None:
-        for randomizer in (KRR(1.0, 4), sdp.VariationRatio.of_ldp(1.0)):
+        for randomizer in (KRR(1.0, 4), sdp.VariationRatio.from_ldp(1.0)):
             if bound != "optimal" or isinstance(randomizer, KRR):
                 assert verdict(certificate(randomizer, users, bound, delta=1e-6)) is Verdict.YES
 
@@ -106,17 +105,17 @@ class TestYes:
         document = certificate(KRR(2.0, 16), 5000, delta=1e-6)
         broken = mock.Mock(side_effect=AssertionError("the engine was asked"))
         with (
-            mock.patch.multiple("shuffledp.numerics.contour", bracket=broken, make_plan=broken),
-            mock.patch("shuffledp.numerics.expectation.PositivePartMean.bracket", broken),
+            mock.patch.multiple("shuffledp.numerics.contour_integral", bracket=broken, make_plan=broken),
+            mock.patch("shuffledp.numerics.positive_part.PositivePartMean.bracket", broken),
         ):
             assert verdict(document) is Verdict.YES
 
     @pytest.mark.parametrize("value", [1e-9, 0.1234567, 0.12345671, 3.0, 699.99999, 1.0 - 1e-16])
     def test_rounding_leaves_room(self, value: float) -> None:
         """At least 2e-8 above, at most seven digits, not much above."""
-        raised = Fraction(rounded_up(value, OneLaw.epsilon_margins[0]))
+        raised = Fraction(round_up_with_margin(value, MechanismBlanketEvidence.epsilon_margins[0]))
         assert Fraction(value) * (1 + Fraction(2, 10**8)) <= raised <= Fraction(value) * (1 + Fraction(11, 10**7))
-        assert len(rounded_up(value, OneLaw.epsilon_margins[0]).as_tuple().digits) <= 7
+        assert len(round_up_with_margin(value, MechanismBlanketEvidence.epsilon_margins[0]).as_tuple().digits) <= 7
 
 
 Edit = Callable[[Document], None]
@@ -203,9 +202,9 @@ class TestNo:
 
     def test_a_renamed_bound_with_its_theorem(self) -> None:
         """The law must be the one of the bound that is named."""
-        for bound in OneLaw.bounds:
+        for bound in MechanismBlanketEvidence.bounds:
             if bound != "optimal":
-                edited = {**self.MECHANISM, "bound": bound, "theorem": BOUND_OF[bound].theorem}
+                edited = {**self.MECHANISM, "bound": bound, "theorem": BOUNDS_BY_NAME[bound].theorem}
                 assert verdict(edited) is Verdict.NO
 
     def test_a_forger_who_rewrites_everything(self) -> None:
@@ -239,9 +238,11 @@ class TestBadFiles:
             if isinstance(value, str) and field in ("bound", "theorem"):
                 continue
             with pytest.raises(ValueError, match=r"^certificate: .*\.$"):
-                parse(json.dumps({**TestNo.MECHANISM, field: value} if value != TestNo.MECHANISM[field] else {}))
+                parse_mechanism_claim(
+                    json.dumps({**TestNo.MECHANISM, field: value} if value != TestNo.MECHANISM[field] else {})
+                )
         with pytest.raises(ValueError, match=f"lacks the field '{field}'"):
-            parse(json.dumps({key: value for key, value in TestNo.MECHANISM.items() if key != field}))
+            parse_mechanism_claim(json.dumps({key: value for key, value in TestNo.MECHANISM.items() if key != field}))
 
     @pytest.mark.parametrize(
         ("edit", "part"),
@@ -268,12 +269,12 @@ class TestBadFiles:
         edited = copy.deepcopy(TestNo.MECHANISM)
         edit(edited)
         with pytest.raises(ValueError, match=part):
-            parse(json.dumps(edited))
+            parse_mechanism_claim(json.dumps(edited))
 
     @pytest.mark.parametrize("text", ["", "[]", "{", '{"format": NaN}', '{"a": 1, "a": 2}', "1e999"])
     def test_no_certificate_at_all(self, text: str) -> None:
         with pytest.raises(ValueError, match=r"^certificate: .*\.$"):
-            parse(text)
+            parse_mechanism_claim(text)
 
     @pytest.mark.parametrize(
         ("edit", "part"),
@@ -305,22 +306,22 @@ class TestRefusals:
     def test_a_published_number(self) -> None:
         value = sdp.amplify(sdp.VariationRatio(4.0, 0.2, 4.0), 1000, bound="variation-ratio-published").epsilon(1e-6)
         with pytest.raises(ValueError, match="not a guarantee"):
-            claim_of(sdp.VariationRatio(4.0, 0.2, 4.0), 1000, value, delta=1e-6)
+            build_claim(sdp.VariationRatio(4.0, 0.2, 4.0), 1000, value, delta=1e-6)
 
     def test_a_closed_form(self) -> None:
         value = sdp.amplify(KRR(1.0, 4), 10**5, bound="analytic").epsilon(1e-6)
         with pytest.raises(ValueError, match="expected a numeric bound"):
-            claim_of(KRR(1.0, 4), 10**5, value, delta=1e-6)
+            build_claim(KRR(1.0, 4), 10**5, value, delta=1e-6)
 
     def test_no_finite_epsilon(self) -> None:
         randomizer = sdp.VariationRatio(math.inf, 0.5, 4.0)
         with pytest.raises(ValueError, match="epsilon is above 700 at this delta; claim a larger delta"):
-            claim_of(randomizer, 10, sdp.amplify(randomizer, 10, effort="quick").epsilon(1e-6), delta=1e-6)
+            build_claim(randomizer, 10, sdp.amplify(randomizer, 10, effort="quick").epsilon(1e-6), delta=1e-6)
 
     def test_a_delta_of_1(self) -> None:
         randomizer = sdp.VariationRatio(math.inf, 1.0, 4.0)
         with pytest.raises(ValueError, match="promises nothing"):
-            claim_of(randomizer, 1, sdp.amplify(randomizer, 1, effort="quick").delta(0.5), epsilon=0.5)
+            build_claim(randomizer, 1, sdp.amplify(randomizer, 1, effort="quick").delta(0.5), epsilon=0.5)
 
 
 class TestParameters:
@@ -328,7 +329,7 @@ class TestParameters:
 
     @pytest.mark.parametrize("name", [name for name in RANDOMIZERS if hasattr(RANDOMIZERS[name], "alpha")])
     def test_each_law_sums_to_1(self, name: str) -> None:
-        parameters = Parameters.of(RANDOMIZERS[name].describe())
+        parameters = VariationRatioParameters.from_description(RANDOMIZERS[name].describe())
         for law in parameters.laws(parameters.q0 * 3 / 2):
             for column in range(3):
                 assert sum(c[column] for c in law) == 1
@@ -339,7 +340,7 @@ class TestParameters:
         lie = sdp.VariationRatio(p=7.0, beta=0.4, q=7.0, q_common=1.0)
         with mock.patch.object(KRR, "variation_ratio", return_value=lie):
             value = sdp.amplify(honest, 1000, bound="variation-ratio").epsilon(1e-6)
-            finding = verify(claim_of(honest, 1000, value, delta=1e-6))
+            finding = verify(build_claim(honest, 1000, value, delta=1e-6))
         assert finding.verdict is Verdict.NO
         assert "mechanism's" in finding.reason
 
@@ -348,7 +349,7 @@ class TestParameters:
         honest, easier = KRR(2.0, 4), KRR(1.5, 4)
         with mock.patch.object(KRR, "blankets", return_value=easier.blankets()):
             value = sdp.amplify(honest, 1000, bound="optimal").epsilon(1e-6)
-            assert verify(claim_of(honest, 1000, value, delta=1e-6)).verdict is Verdict.NO
+            assert verify(build_claim(honest, 1000, value, delta=1e-6)).verdict is Verdict.NO
 
 
 @pytest.mark.parametrize("users", [1, 2, 5, 9])

@@ -12,8 +12,8 @@ from unittest import mock
 
 from shuffledp.cli import main
 
-PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "SHUFFLEDP_PROGRESS": "none"}
-NOT_PLAIN = (
+PLAIN_VARIABLES = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "SHUFFLEDP_PROGRESS": "none"}
+REMOVED_VARIABLES = (
     "SHUFFLEDP_LEDGER",
     "FORCE_COLOR",
     "TTY_COMPATIBLE",
@@ -24,7 +24,7 @@ NOT_PLAIN = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     """What a command left behind."""
 
     status: int
@@ -32,17 +32,17 @@ class Outcome:
     err: str
 
     @property
-    def complaints(self) -> str:
+    def stderr_complaints(self) -> str:
         """What it said besides which files it has written."""
         return "".join(line for line in self.err.splitlines(keepends=True) if " was written to " not in line)
 
 
 def plain_environment() -> dict[str, str]:
     """The environment of a pipe: no colours, 80 columns."""
-    return {name: value for name, value in os.environ.items() if name not in NOT_PLAIN} | PLAIN
+    return {name: value for name, value in os.environ.items() if name not in REMOVED_VARIABLES} | PLAIN_VARIABLES
 
 
-def instead(words: Sequence[str], *others: str) -> list[str]:
+def replace_options(words: Sequence[str], *others: str) -> list[str]:
     """The same command where an option of ``others`` takes the place of that in ``words``: each is typed once."""
     left = list(words)
     for word in others:
@@ -52,7 +52,7 @@ def instead(words: Sequence[str], *others: str) -> list[str]:
     return [*left, *others]
 
 
-def run(*arguments: str) -> Outcome:
+def run(*arguments: str) -> CommandResult:
     """Run ``shuffledp ARGUMENTS`` in this process."""
     out, err = io.StringIO(), io.StringIO()
     status: int | str | None = None
@@ -67,4 +67,4 @@ def run(*arguments: str) -> Outcome:
         except SystemExit as exit_:
             status = exit_.code
     assert isinstance(status, int | None), f"exit code {status!r} is not a number"
-    return Outcome(status or 0, out.getvalue(), err.getvalue())
+    return CommandResult(status or 0, out.getvalue(), err.getvalue())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shuffledp.collection.ledger import Ledger
+from shuffledp.ledger.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)

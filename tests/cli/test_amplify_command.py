@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import shuffledp as sdp
-from shuffledp.cli import show
+from shuffledp.cli import output
 from tests.cli import run
 
 ANY_LDP = ("amplify", "--epsilon-local", "2", "--users", "1000")
@@ -56,7 +56,7 @@ class TestJson:
     def test_epsilon_for_a_delta(self) -> None:
         """The answer is an object with exactly three keys; the given δ comes back as a number."""
         document = answer(*ANY_LDP, *DELTA)
-        expected = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), users=1000).epsilon(delta=1e-6)
+        expected = sdp.amplify(sdp.VariationRatio.from_ldp(2.0), users=1000).epsilon(delta=1e-6)
         assert document.keys() >= CONTRACT
         assert document["epsilon"] == {"lower": expected.lower, "upper": expected.upper, "slack": expected.slack}
         assert document["delta"] == 1e-6
@@ -70,7 +70,7 @@ class TestJson:
     def test_delta_for_an_epsilon(self) -> None:
         """With --epsilon the roles change."""
         document = answer(*ANY_LDP, "--epsilon", "0.25")
-        expected = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), users=1000).delta(epsilon=0.25)
+        expected = sdp.amplify(sdp.VariationRatio.from_ldp(2.0), users=1000).delta(epsilon=0.25)
         assert document.keys() >= CONTRACT
         assert document["epsilon"] == 0.25
         assert document["delta"] == {"lower": expected.lower, "upper": expected.upper, "slack": expected.slack}
@@ -138,7 +138,7 @@ class TestTable:
     @example(5e-324)
     def test_seven_digits_are_never_below(self, value: float) -> None:
         """Rounding to seven digits goes up."""
-        shown = float(show.upper(value))
+        shown = float(output.format_upper(value))
         assert value <= shown
         assert shown <= value * (1 + 2e-6) or value > 1.797e308
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli import run
-from tests.collection import COLOURS, data_of, plan_of, write_table
+from tests.collection import COLOURS, random_column, small_plan, write_table
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -21,8 +21,8 @@ ROWS = 1000
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A plan and its data, where commands are typed."""
     monkeypatch.chdir(tmp_path)
-    plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19").save(tmp_path / "plan.json")
-    write_table(tmp_path / "data.csv", colour=data_of("krr", ROWS))
+    small_plan("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19").save(tmp_path / "plan.json")
+    write_table(tmp_path / "data.csv", colour=random_column("krr", ROWS))
     return tmp_path
 
 

@@ -10,8 +10,7 @@ import pytest
 import typer
 
 import shuffledp as sdp
-from shuffledp.cli.app import app
-from shuffledp.cli.command_list import LISTED
+from shuffledp.cli.app import COMMAND_ENTRIES, app
 from tests.cli import plain_environment, run
 
 
@@ -38,10 +37,10 @@ def test_help(arguments: tuple[str, ...]) -> None:
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     """It is written apart from them, so that it is shown without importing them."""
-    for name, entry in LISTED.items():
+    for name, entry in COMMAND_ENTRIES.items():
         said = " ".join((typer.main.get_command(app).commands[name].help or "").split())  # type: ignore[attr-defined]
-        assert said.startswith(entry.sentence), name
-        assert said[len(entry.sentence) :][:1] in ("", " "), name
+        assert said.startswith(entry.summary), name
+        assert said[len(entry.summary) :][:1] in ("", " "), name
 
 
 def test_help_names_every_bound() -> None:

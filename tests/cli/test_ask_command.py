@@ -29,6 +29,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.exhaustive
 def test_ranges_and_quantiles_of_a_tree(room: Path) -> None:
     """As many as are typed, both ends included; numbers are those of the report in Python."""
     values = (np.arange(3000) ** 2 % 64).tolist()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shuffledp.bounds import schedule
-from shuffledp.collection.ledger import Ledger
+from shuffledp.bounds import participation
+from shuffledp.ledger.ledger import Ledger
 from tests.cli import run
-from tests.collection import data_of, everything_under, plan_of, write_table
+from tests.collection import list_paths, random_column, small_plan, write_table
 
 CROWD = ("--users", "100", "--delta", "1e-6")
 ANY = (*CROWD, "--epsilon-local", "1")
@@ -27,8 +27,8 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "table.csv").write_text("0.75,0.25\n0.25,0.75\n")
     (tmp_path / "distances.csv").write_text("0,1\n1,0\n")
     (tmp_path / "garbage").write_bytes(bytes(range(128, 256)))
-    plan_of("krr", users=200).save(tmp_path / "plan.json")
-    write_table(tmp_path / "data.csv", colour=data_of("krr", 200))
+    small_plan("krr", users=200).save(tmp_path / "plan.json")
+    write_table(tmp_path / "data.csv", colour=random_column("krr", 200))
     return tmp_path
 
 
@@ -94,12 +94,12 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_one_sentence(room: Path, arguments: tuple[str, ...], part: str) -> None:
     """Nothing is written either, not even a directory."""
-    before = everything_under(room), sorted(room.rglob("*"))
+    before = list_paths(room), sorted(room.rglob("*"))
     outcome = run(*arguments, "--json")
     assert (outcome.status, outcome.out) == (2, "")
     assert part in outcome.err
     assert outcome.err.count("\n") == 1
-    assert (everything_under(room), sorted(room.rglob("*"))) == before
+    assert (list_paths(room), sorted(room.rglob("*"))) == before
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_stops_a_command(
     def stop(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(schedule, "amplify", stop)
+    monkeypatch.setattr(participation, "amplify", stop)
     outcome = run("amplify", *ANY)
     assert (outcome.status, outcome.out, outcome.err) == (status, "", f"shuffledp: {sentence}\n")
 
@@ -136,10 +136,10 @@ def test_what_a_command_does_is_not_cut_off_in_the_list(group: tuple[str, ...], 
 
 def test_a_reserved_collection_can_be_named(ledger: Ledger) -> None:
     """The ledger's lines are not broken; what can be taken back is told with its whole id; a stranger is named."""
-    from shuffledp.collection.guarantee import Guarantee
+    from shuffledp.ledger.guarantee import Guarantee
 
     name = ledger.new_id()
-    ledger.reserve(name, Guarantee(plan_of("krr", users=200), 200))
+    ledger.reserve(name, Guarantee(small_plan("krr", users=200), 200))
     shown = run("ledger").out
     assert f"ledger forget {name}`," in shown
     assert len(shown.partition("It holds if")[0].splitlines()) == 7
@@ -150,9 +150,9 @@ def test_a_reserved_collection_can_be_named(ledger: Ledger) -> None:
 
 def test_a_title_is_never_narrower_than_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """It stands on one line above a table of short rows."""
-    from shuffledp.cli import show
+    from shuffledp.cli import output
 
     stream = io.StringIO()
     monkeypatch.setattr("sys.stdout", stream)
-    show.rows("A title that is longer than all of its rows", [("a", "1")])
+    output.print_rows("A title that is longer than all of its rows", [("a", "1")])
     assert stream.getvalue().splitlines()[0].rstrip() == "A title that is longer than all of its rows"

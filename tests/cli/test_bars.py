@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from shuffledp.cli import bars
-from shuffledp.cli.bars import Bars, waiting
+from shuffledp.cli import output
+from shuffledp.cli.output import ProgressBars, show_spinner
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
@@ -21,9 +21,9 @@ def shown(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> s
         assert named == {"stderr": True}
         return Console(file=stream, force_terminal=terminal, width=80, force_interactive=terminal)
 
-    monkeypatch.setattr(bars, "Console", console)
-    monkeypatch.setattr(bars, "QUIET_SECONDS", quiet)
-    with Bars().step("encoding", 30) as advance:
+    monkeypatch.setattr(output, "Console", console)
+    monkeypatch.setattr(output, "QUIET_SECONDS", quiet)
+    with ProgressBars().step("encoding", 30) as advance:
         for _ in range(3):
             advance(10)
     return stream.getvalue()
@@ -46,9 +46,9 @@ def test_a_short_step_and_a_pipe_show_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_a_step_that_tells_nothing_yet_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """After two seconds, though its first part is not done."""
     stream = io.StringIO()
-    monkeypatch.setattr(bars, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=80))
-    monkeypatch.setattr(bars, "QUIET_SECONDS", 0.0)
-    with Bars().step("calibrating", 3):
+    monkeypatch.setattr(output, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=80))
+    monkeypatch.setattr(output, "QUIET_SECONDS", 0.0)
+    with ProgressBars().step("calibrating", 3):
         threading.Event().wait(0.5)
     assert "calibrating" in stream.getvalue()
     assert "0/3" in stream.getvalue()
@@ -57,9 +57,9 @@ def test_a_step_that_tells_nothing_yet_is_shown(monkeypatch: pytest.MonkeyPatch)
 def waited(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
     """What half a second of waiting leaves on stderr."""
     stream = io.StringIO()
-    monkeypatch.setattr(bars, "Console", lambda stderr: Console(file=stream, force_terminal=terminal, width=80))
-    monkeypatch.setattr(bars, "QUIET_SECONDS", quiet)
-    with waiting("Searching"):
+    monkeypatch.setattr(output, "Console", lambda stderr: Console(file=stream, force_terminal=terminal, width=80))
+    monkeypatch.setattr(output, "QUIET_SECONDS", quiet)
+    with show_spinner("Searching"):
         threading.Event().wait(0.5)
     return stream.getvalue()
 
@@ -73,15 +73,15 @@ def test_something_moves_while_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_log_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines where there is no terminal, unless none are wanted."""
-    monkeypatch.setattr(bars, "LINE_SECONDS", 0.05)
+    monkeypatch.setattr(output, "LOG_INTERVAL_SECONDS", 0.05)
     for wanted in (True, False):
         stream = io.StringIO()
-        monkeypatch.setattr(bars, "Console", lambda stderr, stream=stream: Console(file=stream, width=80))
+        monkeypatch.setattr(output, "Console", lambda stderr, stream=stream: Console(file=stream, width=80))
         monkeypatch.setenv("SHUFFLEDP_PROGRESS", "" if wanted else "none")
-        with Bars().step("encoding", 3000) as advance:
+        with ProgressBars().step("encoding", 3000) as advance:
             advance(1000)
             threading.Event().wait(0.4)
-        with waiting("Searching") as say:
+        with show_spinner("Searching") as say:
             say("Composing")
             threading.Event().wait(0.4)
         assert ("encoding: 1,000 of 3,000 (0 s)" in stream.getvalue()) == wanted

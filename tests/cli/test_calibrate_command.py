@@ -44,6 +44,7 @@ def test_the_largest_local_epsilon() -> None:
     assert document["limit"] == ""
 
 
+@pytest.mark.exhaustive
 def test_any_randomizer_and_the_fewest_users(tmp_path: Path) -> None:
     """Without a mechanism: any ε0-LDP randomizer; with --find users also a table."""
     assert "mechanism" not in answer("--users", "1e5", *TARGET)

@@ -131,9 +131,10 @@ def test_those_for_a_task() -> None:
 
 def test_every_buildable_mechanism_has_settings_here() -> None:
     """A new mechanism must be added to the cases of this file."""
-    assert set(SETTINGS) == {name for name, kind in all_mechanisms().items() if kind.built_from_numbers}
+    assert set(SETTINGS) == {name for name, kind in all_mechanisms().items() if kind.has_numeric_settings}
 
 
+@pytest.mark.exhaustive("[laplace", "gaussian", "privunit]")
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_amplify_works_for_each(name: str) -> None:
     """The command gives a certified guarantee below the local ε, not below its attack, and names the mechanism."""
@@ -207,9 +208,10 @@ def test_compare_as_json() -> None:
     assert all(entry["epsilon"] or entry["reason"] for entry in document["bounds"])
 
 
+@pytest.mark.exhaustive
 def test_compare_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plot is written as PNG; a place that cannot be written to is a sentence."""
-    monkeypatch.setattr("shuffledp.cli.compare.POINTS", 2)
+    monkeypatch.setattr("shuffledp.cli.compare.PLOT_POINTS", 2)
     path = tmp_path / "bounds.png"
     words = ["compare", *arguments("krr"), "--users", "1000", "--delta", "1e-5", "--plot"]
     assert run(*words, str(path)).status == 0
@@ -219,9 +221,10 @@ def test_compare_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "could not write the plot" in refused.err
 
 
+@pytest.mark.exhaustive
 def test_compare_writes_every_bound_along_an_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of local ε; and the users, where a protocol has no local ε: each row is what ``compare`` says there."""
-    monkeypatch.setattr("shuffledp.cli.compare.POINTS", 2)
+    monkeypatch.setattr("shuffledp.cli.compare.PLOT_POINTS", 2)
     path = tmp_path / "bounds.csv"
     words = ["--delta", "1e-5", "--curve", str(path), "--range"]
     assert run("compare", *arguments("krr"), "--users", "1000", *words, "0.5", "1").status == 0

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import amplify
-from shuffledp.collection.ledger import Ledger
+from shuffledp.ledger.ledger import Ledger
 from tests.cli import run
-from tests.collection import COLOURS, data_of, everything_under, plan_of, write_table
+from tests.collection import COLOURS, list_paths, random_column, small_plan, write_table
 
 ROWS = 1000
 
@@ -20,8 +20,8 @@ ROWS = 1000
 def room(tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a plan and data, where the command is typed."""
     monkeypatch.chdir(tmp_path)
-    plan_of("krr", users=ROWS).save(tmp_path / "plan.json")
-    write_table(tmp_path / "data.csv", colour=data_of("krr", ROWS), age=data_of("laplace", ROWS))
+    small_plan("krr", users=ROWS).save(tmp_path / "plan.json")
+    write_table(tmp_path / "data.csv", colour=random_column("krr", ROWS), age=random_column("laplace", ROWS))
     return tmp_path
 
 
@@ -50,7 +50,7 @@ def test_json_is_all_there_is_on_stdout(room: Path) -> None:
     outcome = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "out", "--json")
     assert outcome.err == ""
     document = json.loads(outcome.out)
-    wanted = amplify(plan_of("krr").mechanism, ROWS, effort="quick").epsilon(1e-6)
+    wanted = amplify(small_plan("krr").mechanism, ROWS, effort="quick").epsilon(1e-6)
     assert document["guarantee"]["without_certificate"] == {"upper": wanted.upper, "bound": wanted.bound}
     assert wanted.upper <= document["guarantee"]["epsilon"]["upper"] <= wanted.upper * (1 + 1e-6)
     assert document["guarantee"]["epsilon"]["lower"] == wanted.lower
@@ -83,11 +83,11 @@ def test_roles_apart(room: Path) -> None:
 def test_a_budget_on_the_command_line(room: Path) -> None:
     """Set, shown, and kept: exit code 2 and nothing written."""
     assert run("ledger", "budget", "test", "--epsilon", "0.01", "--delta", "1e-6").status == 0
-    before = everything_under(room)
+    before = list_paths(room)
     outcome = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "out")
     assert (outcome.status, outcome.out) == (2, "")
     assert "above the budget 0.01" in outcome.err
-    assert everything_under(room) == before
+    assert list_paths(room) == before
     assert "budget 0.01" in run("ledger").out
     assert "--delta" in run("ledger", "budget", "test", "--epsilon", "1").err
 
@@ -119,24 +119,24 @@ def test_a_budget_on_the_command_line(room: Path) -> None:
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(room: Path, arguments: tuple[str, ...], part: str) -> None:
     """Exit code 2, one line on stderr, and the same files as before."""
-    plan_of("laplace").save(room / "mean.json")
-    plan_of("krr", users=100_000, epsilon=0.01).save(room / "large.json")
+    small_plan("laplace").save(room / "mean.json")
+    small_plan("krr", users=100_000, epsilon=0.01).save(room / "large.json")
     (room / "empty.csv").write_text("")
     (room / "header.csv").write_text("colour\n")
     (room / "bad.parquet").write_text("no parquet")
-    before = everything_under(room)
+    before = list_paths(room)
     outcome = run("collect", *arguments, "--out", "out")
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1
     assert part in outcome.err
-    assert everything_under(room) == before
+    assert list_paths(room) == before
 
 
 def test_spark_without_java_is_a_sentence(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install, and what to use instead."""
-    monkeypatch.setattr("shuffledp.collection.engine.spark_session.shutil.which", lambda name: None)
+    monkeypatch.setattr("shuffledp.spark.session.shutil.which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("shuffledp.collection.engine.spark_session.running", lambda: None)
+    monkeypatch.setattr("shuffledp.spark.session.find_running_session", lambda: None)
     arguments = ("plan.json", "--input", "data.csv", "--column", "colour", "--out", "out", "--engine", "spark")
     outcome = run("collect", *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)

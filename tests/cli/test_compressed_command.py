@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp.collection.ledger import Ledger
+from shuffledp.ledger.ledger import Ledger
 from tests.cli import run
 from tests.collection import write_table
 

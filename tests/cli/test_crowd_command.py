@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("each_curve_once")
 KRR = ("--mechanism", "krr", "--set", "options=4")
 
 
+@pytest.mark.exhaustive
 def test_each_group_has_its_line() -> None:
     """The same values as in Python, rounded up, with what an attack attains beside them."""
     words = ("crowd", *KRR, "--group", "1:600", "--group", "3:400", "--opt-outs", "100", "--delta", "1e-6")
@@ -26,7 +27,7 @@ def test_each_group_has_its_line() -> None:
     curve = sdp.amplify(sdp.Crowd({quiet: 600, loud: 400, sdp.OptOut(quiet): 100}))
     assert (document["users"], document["opt_outs"], document["rounds"], document["worst"]) == (1100, 100, 1, 1)
     for group, mechanism in zip(document["groups"], (quiet, loud), strict=True):
-        value = curve.of(mechanism).epsilon(delta=1e-6)
+        value = curve.group_curve(mechanism).epsilon(delta=1e-6)
         assert group["epsilon"]["upper"] == value.upper
         assert group["epsilon"]["lower"] == value.lower
         assert group["guarantee"]
@@ -37,6 +38,7 @@ def test_each_group_has_its_line() -> None:
         assert part in shown.out
 
 
+@pytest.mark.exhaustive
 def test_the_other_way_round_and_over_rounds() -> None:
     once = json.loads(run("crowd", *KRR, "--group", "1:500", "--epsilon", "0.1", "--json").out)
     assert 0 < once["groups"][0]["delta"]["upper"] < 0.1
@@ -47,6 +49,7 @@ def test_the_other_way_round_and_over_rounds() -> None:
     assert most > one
 
 
+@pytest.mark.exhaustive
 def test_tables(tmp_path: Path) -> None:
     for name, rows in (("a.csv", "0.6,0.4\n0.4,0.6\n"), ("b.csv", "0.7,0.3\n0.2,0.8\n")):
         (tmp_path / name).write_text(rows)

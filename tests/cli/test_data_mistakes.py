@@ -13,7 +13,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.tasks import Frequency, Intervals, ItemSets, KeyValue, Location, Mean, Task, VectorMean
 from tests.cli import run
-from tests.collection import everything_under
+from tests.collection import list_paths
 
 SECRETS = ("4711", "hunter2", "Siegfried")
 """Values that people hold in the files below: none of them is ever told."""
@@ -220,11 +220,11 @@ def test_plan(typed: str, part: str, mess: Path, monkeypatch: pytest.MonkeyPatch
 
 def _is_one_sentence(arguments: list[str], part: str, mess: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(mess)
-    before = everything_under(mess)
+    before = list_paths(mess)
     outcome = run(*arguments)
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1
     assert part in outcome.err
     assert outcome.err.rstrip("\n").endswith((".", "?"))
     assert not any(secret in outcome.err for secret in SECRETS)
-    assert everything_under(mess) == before
+    assert list_paths(mess) == before

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.collection.ledger import Ledger
-from shuffledp.planner.plan_file import Plan
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.planning.plan import Plan
 from tests.cli import run
-from tests.collection import data_of, plan_of, write_table
+from tests.collection import random_column, small_plan, write_table
 
 # Entries of a few plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -25,8 +25,8 @@ COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "colour", 
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a plan and data, and no ledger."""
     monkeypatch.chdir(tmp_path)
-    plan_of("krr", users=ROWS, **CHEAP).save(tmp_path / "plan.json")
-    write_table(tmp_path / "data.csv", colour=data_of("krr", ROWS))
+    small_plan("krr", users=ROWS, **CHEAP).save(tmp_path / "plan.json")
+    write_table(tmp_path / "data.csv", colour=random_column("krr", ROWS))
     return tmp_path
 
 
@@ -59,7 +59,7 @@ def test_a_ledger_is_checked_against_what_quotes_it(room: Path, ledger: Ledger) 
     """A report and a plan of this ledger, and of another one."""
     assert run(*COLLECT, "out").status == 0
     checked = json.loads(run("ledger", "check", "--report", "out/report.json", "--json").out)
-    assert checked["head"] == ledger.head().document()
+    assert checked["head"] == ledger.head().to_document()
     assert "is whole: 5 entries" in run("ledger", "check").out
     assert "quotes no ledger" in run("ledger", "check", "--report", "plan.json").err
     assert "cannot read none.json" in run("ledger", "check", "--report", "none.json").err
@@ -75,7 +75,7 @@ def test_a_plan_quotes_the_ledger_that_there_is(room: Path, ledger: Ledger) -> N
     asked = ("plan", "--task", "frequency", "--domain", "4", "--users", "2000", "--epsilon", "1", "--delta", "1e-6",
              "--mechanism", "krr", "--population", "test", "--out", "new.json")  # fmt: skip
     assert run(*asked).status == 0
-    assert Plan.load("new.json").ledger == ledger.head().document()
+    assert Plan.load("new.json").ledger == ledger.head().to_document()
     assert run("ledger", "check", "--plan", "new.json").status == 0
     assert run("ledger", "create", "--ledger", "other", "--population", "test").status == 0
     Path("numbers.csv").write_text("n\n" + "0\n1\n2\n3\n" * 500, "utf-8")
@@ -86,9 +86,9 @@ def test_a_plan_quotes_the_ledger_that_there_is(room: Path, ledger: Ledger) -> N
     assert not Path("out").exists()
     assert run(*words).status == 0
     assert run(*words[:-1], "second", "--no-ledger").status == 0
-    assert len(ledger.standings("test")[0].entries) == 1
+    assert len(ledger.budget_statuses("test")[0].entries) == 1
     assert run(*asked, "--ledger", "other").status == 0
-    assert Plan.load("new.json").ledger == Ledger("other").head().document()
+    assert Plan.load("new.json").ledger == Ledger("other").head().to_document()
 
 
 def test_a_restored_ledger_must_be_accepted(room: Path, ledger: Ledger) -> None:
@@ -121,7 +121,7 @@ def test_names_and_budgets_are_pointed_out_on_the_way(room: Path, ledger: Ledger
     """One sentence on standard error, and the same in JSON; nothing is refused that was not."""
     assert run("ledger", "register", "members").err == ""
     assert run(*COLLECT, "out").err == ""
-    plan_of("krr", users=ROWS, population="members", **CHEAP).save(room / "plan.json")
+    small_plan("krr", users=ROWS, population="members", **CHEAP).save(room / "plan.json")
     done = run(*COLLECT, "second", "--json")
     (said,) = json.loads(done.out)["ledger"]["warnings"]
     assert (done.status, done.err) == (0, f"{said}\n")
@@ -144,12 +144,12 @@ def test_names_and_budgets_are_pointed_out_on_the_way(room: Path, ledger: Ledger
 
 def test_a_round_is_set_aside_and_settled_by_a_role(room: Path, ledger: Ledger) -> None:
     """Half of those planned for came: the reservation becomes theirs, once, whoever of the roles says so."""
-    plan_of("krr", users=ROWS, epsilon_local=0.5).save(room / "plan.json")
+    small_plan("krr", users=ROWS, epsilon_local=0.5).save(room / "plan.json")
     reserved = json.loads(run("ledger", "reserve", "plan.json", "--json").out)
-    (before,) = ledger.standings("test")
+    (before,) = ledger.budget_statuses("test")
     assert [entry.id for entry in before.entries] == [reserved["reservation"]]
     assert (before.entries[0].state, before.epsilon) == ("reserved", reserved["epsilon"])
-    write_table(room / "data.csv", colour=data_of("krr", ROWS // 2))
+    write_table(room / "data.csv", colour=random_column("krr", ROWS // 2))
     assert run("encode", *COLLECT[1:-1], "--out", "a.messages").status == 0
     words = ("shuffle", "a.messages", "--out", "shuffled", "--reservation", reserved["reservation"])
     assert "--reservation needs --plan" in run(*words).err
@@ -157,7 +157,7 @@ def test_a_round_is_set_aside_and_settled_by_a_role(room: Path, ledger: Ledger) 
     for out in ("result", "again"):
         done = run("estimate", "plan.json", "--input", "shuffled", "--out", out, *words[-2:])
         assert (done.status, done.err) == (0, "")
-        (standing,) = ledger.standings("test")
+        (standing,) = ledger.budget_statuses("test")
         assert [(entry.id, entry.state, entry.users) for entry in standing.entries] == [
             (reserved["reservation"], "released", ROWS // 2)
         ]
@@ -168,7 +168,7 @@ def test_a_round_is_set_aside_and_settled_by_a_role(room: Path, ledger: Ledger) 
 
 def test_rounds_are_named_as_they_are_collected(room: Path, ledger: Ledger) -> None:
     """By commands that say nothing of them: the next one each time, and none after the last."""
-    plan = plan_of("krr", users=ROWS, rounds=2, **CHEAP)
+    plan = small_plan("krr", users=ROWS, rounds=2, **CHEAP)
     plan.save(room / "plan.json")
     for number in (1, 2):
         done = run(*COLLECT, f"result{number}", "--json")
@@ -185,7 +185,7 @@ def test_rounds_are_named_as_they_are_collected(room: Path, ledger: Ledger) -> N
     told = json.loads(run("ledger", "show", "--json", "--population", "test").out)["populations"][0]["collections"]
     assert [(one["plan"], one["round"], one["rounds"]) for one in told] == [(plan.fingerprint, n, 2) for n in (1, 2)]
     assert run("ledger", "reserve", "plan.json").status == 2
-    plan_of("krr", users=ROWS, rounds=4, **CHEAP).save(room / "plan.json")
+    small_plan("krr", users=ROWS, rounds=4, **CHEAP).save(room / "plan.json")
     assert "Reserved round 3 of 4 for 1,000 users" in run("ledger", "reserve", "plan.json").out
     assert json.loads(run("ledger", "reserve", "plan.json", "--json").out)["round"] == 4
 
@@ -205,4 +205,4 @@ def test_late_files_are_refused_in_one_sentence(room: Path, ledger: Ledger) -> N
         again = run("shuffle", "a.messages", "late.messages", *more, "--out", "four")
         assert again.status == 2
         assert "give all files of a round at once" in again.err
-    assert len(ledger.standings("test")[0].entries) == 1
+    assert len(ledger.budget_statuses("test")[0].entries) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.mechanisms import visitor
+from shuffledp.mechanisms import plugins
 from tests.cli import run
 from tests.mechanisms.test_visitor import TOY, forget
 
@@ -97,8 +97,8 @@ def test_a_plan_and_a_collection_with_it(file: str, tmp_path: Path, monkeypatch:
     assert (collected.status, collected.err) == (0, "")
     certificate = json.loads((Path(out) / "certificate.json").read_text("utf-8"))
     assert "Toy" in json.dumps(certificate["randomizer"])
-    visitor._registered.clear()
-    monkeypatch.setenv(visitor.FILES, "")
+    plugins._registered.clear()
+    monkeypatch.setenv(plugins.FILES_VARIABLE, "")
     refused = run(*words, "--out", str(tmp_path / "again"))
     assert (refused.status, refused.out) == (2, "")
     assert "toy" in refused.err

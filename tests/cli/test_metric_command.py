@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.metric.lower import lower_bound
+from shuffledp.bounds.metric_comparison import lower_bound
 from tests.cli import run
 from tests.metric.test_amplification import triangle
 
@@ -158,6 +158,7 @@ def test_a_noise_for_other_points_is_one_sentence(
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_units_and_noise_are_said(tmp_path: Path) -> None:
     """A range has columns for input units and for ε; a noise is a condition, which a written mechanism would break."""
     shown = run("metric", "amplify", *COMMON, "--range", "0", "10", "--rate", "0.1", "--noise", "laplace").out
@@ -176,6 +177,7 @@ def test_units_and_noise_are_said(tmp_path: Path) -> None:
     assert "--out is for the padded-exponential mechanism, which does not add laplace noise" in refused.err
 
 
+@pytest.mark.exhaustive
 def test_every_theorem_side_by_side(matrix_file: str, tmp_path: Path) -> None:
     """All theorems for a pair, and the lower bound below them; as a table, a figure, and for all pairs."""
     space = sdp.metric.DistanceMatrix.from_csv(matrix_file)
@@ -201,9 +203,10 @@ def test_a_pair_without_a_lower_bound_says_why() -> None:
     space = sdp.metric.DistanceMatrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
     (found,) = sdp.metric.compare_pairs(space, 1000, 1e-6, pairs=[(0, 1)])
     assert found.lower is None
-    assert "triangle" in found.why
+    assert "triangle" in found.missing_attack_reason
 
 
+@pytest.mark.exhaustive
 def test_amplify_for_a_pair_and_a_diameter() -> None:
     """The command gives what the function gives, and says for which inputs; a certificate is for all inputs only."""
     words = ["amplify", *COMMON, "--mechanism", "planar-laplace", "--epsilon-local", "4", "--set", "columns=3"]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.guarantee import Guarantee, TooWeak
-from tests.cli import Outcome, instead, run
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.ledger.guarantee import Guarantee
+from tests.cli import CommandResult, replace_options, run
 
 SOLVE = ["metric", "solve", "--users", "1e4", "--delta", "1e-6", "--diameters", "1"]
 PLAN = ["plan", "--task", "frequency", "--epsilon", "0.3", "--delta", "1e-6", "--mechanism", "padded-exponential"]
@@ -37,7 +38,7 @@ def files(room: Path) -> list[str]:
     return ["--set", f"distances={room / 'm.csv'}", "--target-distances", str(room / "m.target.csv")]
 
 
-def collected(room: Path, people: str, out: str, *more: str) -> Outcome:
+def collected(room: Path, people: str, out: str, *more: str) -> CommandResult:
     words = ["--input", str(room / people), "--column", "place", "--no-ledger", "--out", str(room / out)]
     return run("collect", str(room / "plan.json"), *words, *more)
 
@@ -46,7 +47,7 @@ def test_the_files(room: Path) -> None:
     """Every number as it was found: a metric that meets its target, pair by pair."""
     local, target = (sdp.metric.DistanceMatrix.from_csv(room / name) for name in ("m.csv", "m.target.csv"))
     assert target == sdp.metric.DistanceMatrix.from_csv(room / "wanted.csv")
-    local.must_be_metric("m.csv")
+    local.check_triangle_inequality("m.csv")
     assert (sdp.metric.AmplifiedMetric(local, 10_000, 1e-6).matrix <= target.matrix * (1 + 1e-9)).all()
 
 
@@ -100,6 +101,7 @@ def test_too_few_users(room: Path) -> None:
     assert "Values 0 and 1, and perhaps others, MISS the ε of their own" in statement
 
 
+@pytest.mark.exhaustive
 def test_the_mechanism_elsewhere(room: Path) -> None:
     """``amplify`` takes the file too, for all values or for two."""
     words = ["amplify", "--users", "1e4", "--delta", "1e-6", "--mechanism", "padded-exponential", *files(room)[:2]]
@@ -149,12 +151,13 @@ def test_bad_choices_are_one_sentence(room: Path, words: list[str], sentence: st
     two.write_text("0,1\n1,0\n", "utf-8")
     places = {"distances=M": f"distances={room / 'm.csv'}", "T": str(room / "m.target.csv"), "TWO": str(two)}
     asked = (*PLAN, "--users", "1e4", "--domain", "3")
-    outcome = run(*instead(asked, *(places.get(word, word) for word in words)))
+    outcome = run(*replace_options(asked, *(places.get(word, word) for word in words)))
     assert outcome.status == 2
     assert outcome.err.count("\n") == 1
     assert sentence in outcome.err
 
 
+@pytest.mark.exhaustive
 def test_answers_can_be_chosen(tmp_path: Path) -> None:
     """By number, or the one with which counts have the least error."""
     (tmp_path / "wanted.csv").write_text("0,0.1,0.3\n0.1,0,0.2\n0.3,0.2,0\n", "utf-8")
@@ -197,5 +200,5 @@ def test_a_promise_for_pairs_is_for_one_row_of_each_person() -> None:
     mechanism = sdp.PaddedExponential(table.matrix)
     task = sdp.tasks.Frequency(2)
     plan = sdp.Plan(task, mechanism, users=1000, epsilon=1, delta=1e-6, target_distances=table)
-    with pytest.raises(TooWeak, match="holds for one row of each person, got up to 2"):
-        Guarantee(plan, 1000, per_person=2).demand(allow_weaker=False)
+    with pytest.raises(GuaranteeTooWeak, match="holds for one row of each person, got up to 2"):
+        Guarantee(plan, 1000, per_person=2).require_target(allow_weaker=False)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.ledger import Ledger
-from shuffledp.service.key_file import AnalystKey, ShufflerKey
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.service.crypto import AnalystKey, ShufflerKey
 from shuffledp.tasks import Mean
 from tests.cli import run
-from tests.cli.mistaken import MISTAKES
-from tests.collection import everything_under
+from tests.cli.bad_commands import BAD_COMMANDS
+from tests.collection import list_paths
 
 SECRET = "47.11"
 """What somebody holds in the files: it is never told."""
@@ -37,15 +37,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (room / "full" / "kept").write_text("here\n", "utf-8")
     Ledger.create(room / "book").register("test")
     AnalystKey.new().save(room / "analyst.key")
-    (room / "good.json").write_text(json.dumps(ShufflerKey.new().public), "utf-8")
+    (room / "good.json").write_text(json.dumps(ShufflerKey.new().public_document), "utf-8")
     (room / "shuffler.json").write_text('{"ed25519": "AAAA"}', "utf-8")
     return room
 
 
-@pytest.mark.parametrize(("typed", "part"), MISTAKES, ids=[typed for typed, _ in MISTAKES])
+@pytest.mark.parametrize(("typed", "part"), BAD_COMMANDS, ids=[typed for typed, _ in BAD_COMMANDS])
 def test_one_sentence(typed: str, part: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(desk)
-    before = everything_under(desk), sorted(desk.rglob("*"))
+    before = list_paths(desk), sorted(desk.rglob("*"))
     outcome = run(*typed.split())
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith("shuffledp: ")
@@ -54,12 +54,12 @@ def test_one_sentence(typed: str, part: str, desk: Path, monkeypatch: pytest.Mon
     assert part in outcome.err
     assert "Traceback" not in outcome.err
     assert SECRET not in outcome.err
-    assert (everything_under(desk), sorted(desk.rglob("*"))) == before
+    assert (list_paths(desk), sorted(desk.rglob("*"))) == before
 
 
 def test_there_are_enough_and_no_two_are_the_same() -> None:
     from tests.cli.test_data_mistakes import COLLECT, PLAN
 
-    assert len(dict(MISTAKES)) == len(MISTAKES)
-    assert len(MISTAKES) + len(COLLECT) + len(PLAN) >= 150
-    assert all(part for _, part in MISTAKES)
+    assert len(dict(BAD_COMMANDS)) == len(BAD_COMMANDS)
+    assert len(BAD_COMMANDS) + len(COLLECT) + len(PLAN) >= 150
+    assert all(part for _, part in BAD_COMMANDS)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.task_list import command_names
+from shuffledp.planning.plan import Plan
+from shuffledp.tasks.registry import command_names
 from tests.cli import run
 from tests.collection import write_table
 
@@ -44,6 +44,7 @@ def test_every_task_is_tried() -> None:
     assert {*TASKS, *ELSEWHERE} == set(command_names())
 
 
+@pytest.mark.exhaustive("marginals")
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
     """From the target to a file, and from the file to the check of its promise."""
@@ -67,6 +68,7 @@ def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
     assert 0.5 < told["standard_error"]["ratio"] < 2
 
 
+@pytest.mark.exhaustive
 def test_the_table_says_what_counts() -> None:
     """Error, local ε, bits, the yardstick, what the error is stated for, and who must be trusted."""
     outcome = run("plan", "--task", "frequency", "--domain", "8", *TARGET, "--max-messages", "1", "--max-bits", "4")
@@ -126,6 +128,7 @@ def test_a_plan_for_fewer_users(tmp_path: Path) -> None:
     assert [each["users"] for each in told["fewer_users"]] == [10_000, 2000]
 
 
+@pytest.mark.exhaustive
 def test_a_plot_is_drawn(tmp_path: Path) -> None:
     """A picture of some size."""
     path = tmp_path / "plan.png"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.ledger import Ledger
-from tests.cli import instead, run
-from tests.collection import everything_under, write_table
+from shuffledp.ledger.ledger import Ledger
+from tests.cli import replace_options, run
+from tests.collection import list_paths, write_table
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -46,7 +46,7 @@ def test_day_by_day(room: Path, ledger: Ledger) -> None:
     report = json.loads((room / "result" / "report.json").read_text("utf-8"))
     assert [row["label"] for row in report["estimates"]] == ["mon", "tue"]
     assert all(abs(row["estimate"] - 40) < 8 * row["standard_error"] for row in report["estimates"])
-    assert len(ledger.standings("test")[0].entries) == 1
+    assert len(ledger.budget_statuses("test")[0].entries) == 1
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,10 @@ def test_day_by_day(room: Path, ledger: Ledger) -> None:
 )
 def test_bad_input_is_one_sentence(room: Path, arguments: tuple[str, ...], sentence: str) -> None:
     """And nothing is released."""
-    outcome = run(*instead(("release", "--plan", "plan.json", "--state", "own", "--out", "released"), *arguments))
+    outcome = run(
+        *replace_options(("release", "--plan", "plan.json", "--state", "own", "--out", "released"), *arguments)
+    )
     assert (outcome.status, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert outcome.err.count("\n") == 1
-    assert set(everything_under(room)) <= {"own", "own/lock", "plan.json"}
+    assert set(list_paths(room)) <= {"own", "own/lock", "plan.json"}

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds import sweep as sweep_module
-from shuffledp.collection.guarantee import Guarantee
-from shuffledp.document import typed
+from shuffledp._core.formatting import format_exact
+from shuffledp.bounds import compare
+from shuffledp.ledger.guarantee import Guarantee
 from tests.cli import run
-from tests.collection import data_of, new_ledger, plan_of, write_table
+from tests.collection import new_ledger, random_column, small_plan, write_table
 
 # The same few questions in many formats.
 pytestmark = pytest.mark.usefixtures("each_curve_once")
 
 AMPLIFY = ("amplify", "--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--effort", "quick")
 ASKED = (*AMPLIFY, "--users", "1000", "--delta", "1e-6")
-CONDITIONS = list(sdp.conditions(sdp.KRR(1.0, options=4), sdp.Schedule(1000)))
+CONDITIONS = list(sdp.conditions(sdp.KRR(1.0, options=4), sdp.Participation(1000)))
 
 
 def test_amplify_states_what_it_says(tmp_path: Path) -> None:
@@ -51,6 +51,7 @@ ONE_NUMBER = {
 }
 
 
+@pytest.mark.exhaustive("coins", "rounds", "sampled rounds")
 @pytest.mark.parametrize("setting", ONE_NUMBER.values(), ids=ONE_NUMBER)
 def test_one_command_states_one_number_in_every_form(
     setting: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,8 +93,8 @@ def test_conditions_stand_in_every_answer(tmp_path: Path) -> None:
 def test_a_collection_and_its_ledger_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     new_ledger(tmp_path / "ledger")
-    plan_of("krr", users=1000).save("plan.json")
-    write_table(tmp_path / "data.csv", colour=data_of("krr", 1000))
+    small_plan("krr", users=1000).save("plan.json")
+    write_table(tmp_path / "data.csv", colour=random_column("krr", 1000))
     done = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "result",
                "--ledger", "ledger", "--report", "told.md")  # fmt: skip
     assert done.status == 0
@@ -109,21 +110,24 @@ def test_a_collection_and_its_ledger_are_stated(tmp_path: Path, monkeypatch: pyt
     ).err  # fmt: skip
 
 
+@pytest.mark.exhaustive("sample")
 @pytest.mark.parametrize("sample", [{}, {"users": 100, "out_of": 1000}], ids=["all", "sample"])
 def test_a_collection_states_one_number_in_every_file(
     sample: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The screen, report.json, report.md and the statement tell what certificate.json claims."""
     monkeypatch.chdir(tmp_path)
-    engine = Guarantee(plan_of("krr", **sample), sample.get("users", 1000), out_of=sample.get("out_of")).epsilon
+    engine = Guarantee(
+        small_plan("krr", **sample), sample.get("users", 1000), sampled_from=sample.get("out_of")
+    ).epsilon
     # A target that the plan meets, and the certificate with its margin does not.
-    plan_of("krr", epsilon=engine, **sample).save("plan.json")
-    write_table(tmp_path / "data.csv", colour=data_of("krr", 1000))
+    small_plan("krr", epsilon=engine, **sample).save("plan.json")
+    write_table(tmp_path / "data.csv", colour=random_column("krr", 1000))
     done = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "result",
                "--no-ledger", "--report", "told.md")  # fmt: skip
     assert done.status == 0, done.err
     certified = json.loads(Path("result/certificate.json").read_text("utf-8"))["epsilon"]
-    text = typed(certified)
+    text = format_exact(certified)
     told = json.loads(Path("result/report.json").read_text("utf-8"))["guarantee"]
     assert told["epsilon"]["upper"] == told["epsilon_all_rounds"] == certified > engine
     assert (told["target_met"], told["without_certificate"]["upper"]) == (True, engine)
@@ -135,10 +139,11 @@ def test_a_collection_states_one_number_in_every_file(
     assert "met: ε = " in done.out
 
 
+@pytest.mark.exhaustive("local-epsilon", "rounds")
 @pytest.mark.parametrize("axis", ["users", "rounds", "local-epsilon", "epsilon"])
 def test_a_curve_along_each_axis(axis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row of what was asked holds the same number as the answer, and values go the right way."""
-    monkeypatch.setattr(sweep_module, "POINTS", 4)
+    monkeypatch.setattr(compare, "DEFAULT_POINT_COUNT", 4)
     path = tmp_path / "curve.csv"
     done = run(*ASKED, "--curve", str(path), "--against", axis, "--json")
     answer = json.loads(done.out)
@@ -154,8 +159,9 @@ def test_a_curve_along_each_axis(axis: str, tmp_path: Path, monkeypatch: pytest.
     assert len(rows) >= 4
 
 
+@pytest.mark.exhaustive
 def test_a_figure_is_drawn_for_parameters_and_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_module, "POINTS", 4)
+    monkeypatch.setattr(compare, "DEFAULT_POINT_COUNT", 4)
     raw = ("amplify", "--p", "4", "--beta", "0.5", "--q", "4", "--users", "100", "--delta", "1e-3", "--effort", "quick")
     (tmp_path / "table.csv").write_text("0.6,0.4\n0.4,0.6\n", "utf-8")
     table = ("amplify", "--table", str(tmp_path / "table.csv"), "--users", "100", "--delta", "1e-3")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.reproduction import ITEMS
+from research.reproduction import ITEMS
+from shuffledp.cli import app
 from tests.cli import run
 
 
@@ -53,3 +54,18 @@ def test_bad_choices_are_one_sentence(
     assert outcome.status == 2
     assert sentence in outcome.err
     assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("vr-table-3", "--out", "here"), ("--help",)])
+def test_an_installed_package_says_that_a_checkout_is_needed(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The papers' tables are no part of the wheel: one sentence; the other commands and the list stay."""
+    monkeypatch.setattr(app, "__file__", str(tmp_path / "lib" / "site-packages" / "shuffledp" / "cli" / "x.py"))
+    outcome = run("reproduce", *words)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == (
+        "shuffledp: reproduce: this command needs a checkout of the source, where `./run reproduce` starts it; it is "
+        "not part of the installed package.\n"
+    )
+    assert "reproduce" in run("--help").out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.schedule import CONDITION
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from tests.cli import run
 
 # As JSON, as a table, as a certificate and in Python: the same curves.
@@ -22,7 +22,10 @@ FIXED = ("--users", "2000", "--of", "1e4", "--rounds", "5")
 COINS = ("--of", "1e4", "--rate", "20%", "--rounds", "5")
 ROUND = ("amplify", *LOCAL, "--users", "2000")
 MECHANISM = sdp.KRR(epsilon=1.0, options=8)
-SCHEDULES = {FIXED: sdp.Schedule(2000, 10_000, rounds=5), COINS: sdp.Schedule(of=10_000, rate="0.2", rounds=5)}  # type: ignore[arg-type]
+SCHEDULES = {
+    FIXED: sdp.Participation(2000, 10_000, rounds=5),
+    COINS: sdp.Participation(of=10_000, rate="0.2", rounds=5),
+}  # type: ignore[arg-type]
 
 
 def answer(*arguments: str) -> dict[str, Any]:
@@ -33,6 +36,7 @@ def answer(*arguments: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.exhaustive("coins")
 @pytest.mark.parametrize("options", [FIXED, COINS], ids=["fixed", "coins"])
 def test_amplify(options: tuple[str, ...]) -> None:
     """Samples first, then rounds; ε for a δ, and beside it what is left if the sample is known."""
@@ -42,8 +46,8 @@ def test_amplify(options: tuple[str, ...]) -> None:
     assert document["epsilon"] == {"lower": expected.lower, "upper": expected.upper, "slack": expected.slack}
     assert (document["rounds"], document["of"], document["users"]) == (5, 10_000, 2000)
     assert document["rate"] == (None if options is FIXED else "0.2")
-    assert (document["theorem"], document["condition"]) == (expected.theorem, CONDITION)
-    known = schedule.known(MECHANISM, effort="quick").epsilon(1e-6).upper
+    assert (document["theorem"], document["condition"]) == (expected.theorem, SAMPLING_SECRECY_CONDITION)
+    known = schedule.disclosed_sample_curve(MECHANISM, effort="quick").epsilon(1e-6).upper
     assert document["if_known"]["epsilon"]["upper"] == known > 5 * expected.upper
 
 
@@ -63,6 +67,7 @@ def test_one_round_of_everybody_is_as_before() -> None:
     assert document["epsilon"]["upper"] == sdp.amplify(MECHANISM, 2000, effort="quick").epsilon(1e-6).upper
 
 
+@pytest.mark.exhaustive
 def test_the_table_says_it_all() -> None:
     """A person reads how many rounds, out of how many the users are drawn, and the condition."""
     outcome = run("amplify", *LOCAL, *FIXED, "--delta", "1e-6", *QUICK)
@@ -75,6 +80,7 @@ def test_the_table_says_it_all() -> None:
     assert "each of 10,000 by a secret coin of 20%, each round anew" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [FIXED, COINS], ids=["fixed", "coins"])
 def test_a_certificate(options: tuple[str, ...], tmp_path: Path) -> None:
     """It claims the rounds, the sample and the condition, close to the answer, and is proved again."""
@@ -85,18 +91,19 @@ def test_a_certificate(options: tuple[str, ...], tmp_path: Path) -> None:
     assert outcome.err == ""
     assert claim["epsilon"] == pytest.approx(answered["epsilon"]["upper"], rel=1e-3)
     assert "one of 10000 people changes the shuffled messages of 5 rounds" in claim["statement"]
-    assert claim["statement"].endswith(f"This {CONDITION}.")
+    assert claim["statement"].endswith(f"This {SAMPLING_SECRECY_CONDITION}.")
     verdict = run("verify", str(path))
     assert verdict.status == 0
     assert "nobody learns who was drawn" in " ".join(verdict.out.split())
 
 
+@pytest.mark.exhaustive
 def test_calibrate_is_the_inverse() -> None:
     """The largest local ε, the most rounds, the most users of a population, and the fewest people to draw from."""
     target = ("--epsilon", "0.02602472", "--delta", "1e-6", *QUICK)
     found = answer("calibrate", *KRR, *FIXED, *target)
     assert found["value"] == pytest.approx(1.0, rel=1e-3)
-    assert (found["of"], found["rounds"], found["condition"]) == (10_000, 5, CONDITION)
+    assert (found["of"], found["rounds"], found["condition"]) == (10_000, 5, SAMPLING_SECRECY_CONDITION)
     assert found["if_known"]["epsilon"]["upper"] == pytest.approx(0.1449, rel=1e-2)
     for find, given in (
         ("rounds", ("--users", "2000", "--of", "1e4")),
@@ -109,7 +116,7 @@ def test_calibrate_is_the_inverse() -> None:
     assert "holds only if nobody learns who was drawn; if it is known: ε = 0.144" in text
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_calibrate_by_coins() -> None:
     """Searched for samples of the mean size, proved for the coins, and not far from the best."""
     found = answer("calibrate", *KRR, *COINS, "--epsilon", "0.0263362", "--delta", "1e-6", *QUICK)
@@ -121,6 +128,7 @@ def test_calibrate_by_coins() -> None:
     assert (refused.status, "find of instead" in refused.err) == (2, True)
 
 
+@pytest.mark.exhaustive
 def test_compare() -> None:
     """Every bound over all rounds of samples, the best one beside what is left."""
     schedule = ("--users", "100", "--of", "1e3", "--rounds", "2")
@@ -128,7 +136,7 @@ def test_compare() -> None:
     assert (document["of"], document["rounds"]) == (1000, 2)
     best = document["bounds"][0]
     assert 0 < document["lower"] < best["epsilon"]["upper"]
-    expected = sdp.Schedule(100, 1000, rounds=2).curve(MECHANISM, bound=best["bound"]).epsilon(1e-5).upper
+    expected = sdp.Participation(100, 1000, rounds=2).curve(MECHANISM, bound=best["bound"]).epsilon(1e-5).upper
     assert best["epsilon"]["upper"] == expected < document["if_known"]["epsilon"]["upper"]
     outcome = run("compare", *LOCAL, *schedule, "--delta", "1e-5")
     text = " ".join(outcome.out.split())
@@ -137,7 +145,7 @@ def test_compare() -> None:
     assert "Condition: holds only if nobody learns who was drawn; if it is known: ε =" in text
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_tradeoff() -> None:
     """Attacks on all rounds of samples, and on one whose drawing is known."""
     schedule = ("--users", "100", "--of", "1e3", "--rounds", "2", "--bound", "variation-ratio", "--points", "3")
@@ -149,20 +157,21 @@ def test_tradeoff() -> None:
     assert "if it is known: advantage at most" in text
 
 
+@pytest.mark.exhaustive
 def test_plan_and_simulate(tmp_path: Path) -> None:
     """The plan file has the schedule, old ones have none; simulations tell the condition."""
     path = tmp_path / "plan.json"
     asked = ("plan", "--task", "frequency", "--domain", "8", "--mechanism", "krr", "--delta", "1e-6")
     document = answer(*asked, "--users", "2000", "--of", "1e4", "--rounds", "5", "--epsilon", "0.02602472",
                       "--out", str(path))  # fmt: skip
-    assert (document["of"], document["rounds"], document["condition"]) == (10_000, 5, CONDITION)
+    assert (document["of"], document["rounds"], document["condition"]) == (10_000, 5, SAMPLING_SECRECY_CONDITION)
     assert document["if_known"]["krr"] == pytest.approx(0.1449, rel=1e-2)
     written = sdp.Plan.load(path)
     assert written.mechanism.epsilon == pytest.approx(1.0, rel=1e-3)
     assert written.schedule == SCHEDULES[FIXED]
     assert sdp.Plan.parse(written.text()) == written
     outcome = answer("simulate", str(path), "--repeat", "2")
-    assert (outcome["of"], outcome["condition"]) == (10_000, CONDITION)
+    assert (outcome["of"], outcome["condition"]) == (10_000, SAMPLING_SECRECY_CONDITION)
     assert outcome["if_known"] == pytest.approx(0.1449, rel=1e-2)
     assert "condition" in run("simulate", str(path), "--repeat", "2").out
     plain = sdp.Plan(sdp.tasks.Frequency(4), sdp.KRR(1.0, 4), users=100, epsilon=3.0, delta=1e-6)
@@ -211,7 +220,7 @@ def test_nobody_is_named(command: str) -> None:
         assert outcome.err.startswith(f"shuffledp: {command}: rate must be")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_year_of_weekly_samples() -> None:
     """RAPPOR with 64 options at ε0 = 2, 100,000 of 5,000,000 a week, 52 weeks, δ = 1e-8."""
     rappor = ("--mechanism", "rappor", "--set", "options=64", "--epsilon-local", "2", "--rounds", "52",

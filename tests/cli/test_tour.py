@@ -9,29 +9,29 @@ from pathlib import Path
 import pytest
 
 from shuffledp.cli import tour
-from tests.cli import Outcome, run
-from tests.cli.toured import toured as take_tour
+from tests.cli import CommandResult, run
+from tests.cli.tour_run import toured as take_tour
 
 
 @pytest.fixture(scope="module")
-def toured(shared_folder: Path) -> tuple[Path, Outcome]:
+def toured(shared_folder: Path) -> tuple[Path, CommandResult]:
     """One tour into an empty folder."""
     return take_tour(shared_folder)
 
 
-@pytest.mark.slow
-def test_the_tour_ends_well(toured: tuple[Path, Outcome]) -> None:
+@pytest.mark.exhaustive
+def test_the_tour_ends_well(toured: tuple[Path, CommandResult]) -> None:
     """The plan's table, three questions, and nothing on stderr where nobody watches."""
     _, outcome = toured
     assert (outcome.status, outcome.err) == (0, "")
     for question in tour.questions():
-        assert question.words in outcome.out
+        assert question.text in outcome.out
     assert "krr" in outcome.out
     assert "trusted curator" in outcome.out
 
 
-@pytest.mark.slow
-def test_what_is_spent_is_composed(toured: tuple[Path, Outcome]) -> None:
+@pytest.mark.exhaustive
+def test_what_is_spent_is_composed(toured: tuple[Path, CommandResult]) -> None:
     """The composed ε of the three: above each of them, well below their sum."""
     _, outcome = toured
     (spent,) = re.findall(r"All together, about the same flights: at most ε = ([\d.]+) at δ = 1e-8", outcome.out)
@@ -39,8 +39,8 @@ def test_what_is_spent_is_composed(toured: tuple[Path, Outcome]) -> None:
     assert max(asked) < float(spent) < 0.65 * sum(asked)
 
 
-@pytest.mark.slow
-def test_what_is_shown_is_near_the_truth(toured: tuple[Path, Outcome]) -> None:
+@pytest.mark.exhaustive
+def test_what_is_shown_is_near_the_truth(toured: tuple[Path, CommandResult]) -> None:
     """Of all intervals shown as covering the truth, far more than two thirds do: chance fails it once in 1e9."""
     _, outcome = toured
     found = re.findall(r"The truth lies in (\d+) of all (\d+) intervals", outcome.out)
@@ -49,11 +49,11 @@ def test_what_is_shown_is_near_the_truth(toured: tuple[Path, Outcome]) -> None:
     assert covered >= 0.8 * every
 
 
-@pytest.mark.slow
-def test_reports_are_written(toured: tuple[Path, Outcome]) -> None:
+@pytest.mark.exhaustive
+def test_reports_are_written(toured: tuple[Path, CommandResult]) -> None:
     """One folder for each question, with all that a collection leaves, and the plot of the plan."""
     folder, _ = toured
-    out = folder / tour.FOLDER
+    out = folder / tour.DEFAULT_FOLDER
     for question in tour.questions():
         report = json.loads((out / question.name / "report.json").read_text("utf-8"))
         assert report["guarantee"]["target_met"]
@@ -62,8 +62,8 @@ def test_reports_are_written(toured: tuple[Path, Outcome]) -> None:
     assert (out / "plan.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
-def test_the_commands_of_the_tour_work(toured: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.exhaustive
+def test_the_commands_of_the_tour_work(toured: tuple[Path, CommandResult], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command that the tour proposes runs where the tour was run."""
     folder, outcome = toured
     monkeypatch.chdir(folder)

@@ -22,7 +22,7 @@ def test_json_has_the_numbers_of_the_package() -> None:
     outcome = run(*CROWD, "--fpr", "0.01", "--fpr", "0.1", "--prior", "0.2", "--points", "11", "--json")
     assert outcome.status == 0
     document = json.loads(outcome.out)
-    risk = AttackRisk(amplify(VariationRatio.of_ldp(2.0), 200, effort="quick"))
+    risk = AttackRisk(amplify(VariationRatio.from_ldp(2.0), 200, effort="quick"))
     assert document["advantage"] == {"lower": risk.advantage().attained, "upper": risk.advantage().value}
     for row, x in zip(document["tpr"], (0.01, 0.1), strict=True):
         assert row == {"fpr": x, "tpr": pytest.approx(risk.tpr(x).value, rel=1e-4)}
@@ -64,12 +64,13 @@ def test_a_figure_is_written(tmp_path: Path, name: str, axes: tuple[str, ...]) -
         assert all(word in text for word in [*words, "true-positive rate" if axes else "type II error"])
 
 
+@pytest.mark.exhaustive
 def test_targets() -> None:
     """Users from a target, the local ε from a target; the found value is in the JSON and meets it."""
     found = json.loads(run("tradeoff", "--epsilon-local", "2", "--advantage", "0.05", "--json").out)
     assert found["calibrated"]["users"] == found["users"]
     assert found["advantage"]["upper"] <= 0.05
-    fewer = amplify(VariationRatio.of_ldp(2.0), found["users"] - 1, effort="quick")
+    fewer = amplify(VariationRatio.from_ldp(2.0), found["users"] - 1, effort="quick")
     assert AttackRisk(fewer).advantage().value > 0.05
     local = json.loads(run("tradeoff", "--users", "200", "--tpr", "0.003", "--fpr", "0.001", "--json").out)
     assert local["tpr"] == [{"fpr": 0.001, "tpr": local["calibrated"]["risk"]}]
@@ -86,6 +87,7 @@ def test_colluding_users_hide_nobody() -> None:
     assert colluding == alone
 
 
+@pytest.mark.exhaustive
 def test_one_noisy_step(tmp_path: Path) -> None:
     """The paper's advantage beside the plain step's, and a figure of both."""
     path = tmp_path / "step.svg"

@@ -52,7 +52,7 @@ def test_no(file: Path) -> None:
 
 def test_cannot_decide(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 3 where the proof gives up."""
-    monkeypatch.setattr("shuffledp.certificate.line.MOST_TERMS", 1)
+    monkeypatch.setattr("shuffledp_verify.divergence.MAX_TERMS", 1)
     outcome = run("verify", str(file), "--json")
     assert (outcome.status, outcome.err) == (3, "")
     assert json.loads(outcome.out)["verdict"] == "cannot decide"

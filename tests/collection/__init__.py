@@ -13,15 +13,14 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from shuffledp.array import Bytes
-from shuffledp.collection import kernel, message
-from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.lot import Lot
+from shuffledp._core.types import Bytes
+from shuffledp.collection import batch_processing, message_files
+from shuffledp.collection.message_files import BatchSpec, EncodedFile
+from shuffledp.ledger.ledger import Ledger
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan_file import Plan
-from shuffledp.sampling.random import KeyedSource
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning.plan import Plan
+from shuffledp.sampling.random_sources import KeyedSource
 from shuffledp.tasks import Frequency, ItemSets, KeyValue, Mean, Task, VectorMean
 
 COLOURS = ("red", "green", "blue", "grey")
@@ -37,7 +36,7 @@ def new_ledger(path: Path | str, *populations: str) -> Ledger:
     return ledger
 
 
-def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) -> Plan:
+def small_plan(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) -> Plan:
     """A plan of one of the kinds that the tests use."""
     kinds: dict[str, tuple[Task, dict[str, Any]]] = {
         "krr": (Frequency(COLOURS), {"options": 4}),
@@ -60,9 +59,9 @@ def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) 
     return Plan(task, mechanism, **(base | changes))
 
 
-def plan_of_frame(name: str, rows: int = FRAME_ROWS) -> Plan:
+def small_frame_plan(name: str, rows: int = FRAME_ROWS) -> Plan:
     """For the rows of a data frame, by a bound that costs next to nothing."""
-    return plan_of(name, users=rows, epsilon_local=0.5, bound="efmrtt19")
+    return small_plan(name, users=rows, epsilon_local=0.5, bound="efmrtt19")
 
 
 def multiset(frame: Any) -> Counter[bytes]:
@@ -73,12 +72,12 @@ def multiset(frame: Any) -> Counter[bytes]:
     return found
 
 
-def lot_of(plan: Plan, rows: int) -> Lot:
+def build_batch_spec(plan: Plan, rows: int) -> BatchSpec:
     """What an engine is told of a collection of so many users."""
-    return Lot.of(plan, 1, rows, 1)
+    return BatchSpec.from_plan(plan, 1, rows, 1)
 
 
-def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:
+def random_column(name: str, rows: int, seed: int = 1) -> pa.Array:
     """A column that such a plan collects."""
     generator = np.random.default_rng(seed)
     sorts: dict[str, Any] = {
@@ -114,7 +113,7 @@ def write_table(path: Path, **columns: Any) -> Path:
 def expected_messages(mechanism: Mechanism, values: NDArray[Any], key: bytes, part_rows: int | None = None) -> Bytes:
     """What encoding under a key gives, in the order of the input: parts of chunks, each with its own stream."""
     rows = []
-    chunk_rows = kernel.CHUNK_ROWS
+    chunk_rows = batch_processing.CHUNK_ROWS
     part_rows = len(values) if part_rows is None else part_rows
     for part, start in enumerate(range(0, len(values), part_rows)):
         own = values[start : start + part_rows]
@@ -124,29 +123,33 @@ def expected_messages(mechanism: Mechanism, values: NDArray[Any], key: bytes, pa
     return np.concatenate(rows)
 
 
-def in_order(wire: Bytes) -> list[bytes]:
+def sort_messages(wire: Bytes) -> list[bytes]:
     """The messages sorted by Python itself."""
     return sorted(row.tobytes() for row in wire)
 
 
-def messages_in(directory: Path, width: int) -> list[bytes]:
+def read_messages(directory: Path, width: int) -> list[bytes]:
     """The messages of a directory of files, in the order in which they stand there."""
-    return [row.tobytes() for wire in message.read(message.files_of(directory), width) for row in wire]
+    return [
+        row.tobytes()
+        for wire in message_files.read_messages(message_files.list_message_files(directory), width)
+        for row in wire
+    ]
 
 
-def bundled(path: Path) -> list[bytes]:
+def read_encoded_file(path: Path) -> list[bytes]:
     """The messages of a bundle, in the order in which they stand there."""
-    return [row.tobytes() for wire in Bundle.open(path).read() for row in wire]
+    return [row.tobytes() for wire in EncodedFile.open(path).read() for row in wire]
 
 
 def write_messages(directory: Path, parts: Sequence[Bytes]) -> Path:
     """Files of messages as an encoder might leave them."""
     directory.mkdir(parents=True)
     for number, wire in enumerate(parts):
-        pq.write_table(pa.table({"message": message.array_of(wire)}), directory / f"part-{number:05d}.parquet")
+        pq.write_table(pa.table({"message": message_files.to_arrow(wire)}), directory / f"part-{number:05d}.parquet")
     return directory
 
 
-def everything_under(directory: Path) -> list[str]:
+def list_paths(directory: Path) -> list[str]:
     """Every path below a directory."""
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.progress import Progress
-from tests.collection import FRAME_ROWS, data_of, every_task
-from tests.service.postgres import Postgres
+from shuffledp._core.progress import Progress
+from shuffledp.collection.engine import Engine, create_engine
+from shuffledp.spark.engine import Spark
+from tests.collection import FRAME_ROWS, random_column, task_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from tests.service.postgres import Postgres
 
 
 MASTER = "local[2,3]"
@@ -28,7 +28,7 @@ MASTER = "local[2,3]"
 @pytest.fixture(autouse=True, scope="session")
 def reports_once(shared_folder: Path) -> None:
     """Reports of every task are collected once in a run."""
-    every_task.FOLDERS[:] = [shared_folder]
+    task_cases.REPORT_FOLDERS[:] = [shared_folder]
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +46,12 @@ def frames(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     room, found = tmp_path_factory.mktemp("frames"), {}
     for name in ("krr-wide", "oue"):
         who = [f"p{number}" for number in range(FRAME_ROWS)]
-        pq.write_table(pa.table({"who": who, "value": data_of(name, FRAME_ROWS)}), room / f"{name}.parquet")
+        pq.write_table(pa.table({"who": who, "value": random_column(name, FRAME_ROWS)}), room / f"{name}.parquet")
         found[name] = spark.session.read.parquet(f"file:{room}/{name}.parquet")
     return found
 
 
-@pytest.fixture(params=["file", "database"])
+@pytest.fixture(params=["file", pytest.param("database", marks=pytest.mark.database)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Where a ledger may be."""
     if request.param == "file":
@@ -60,10 +60,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return server.new_database()
 
 
-@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn."""
     if request.param == "spark":
         running: Engine = request.getfixturevalue("spark")
         return running
-    return engine_of("embedded")
+    return create_engine("embedded")

@@ -20,7 +20,7 @@ CALLS = (
     "openat,creat,open,write,pwrite64,writev,lseek,ftruncate,truncate,fsync,fdatasync,rename,renameat,renameat2,"
     "link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close"
 )
-LONGEST = 1 << 24
+MAX_STRING_BYTES = 1 << 24
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+)")
 UNFINISHED = re.compile(r"^(\d+) +(.*) <unfinished \.\.\.>$")
 RESUMED = re.compile(r"^(\d+) +<\.\.\. \w+ resumed>(.*)$")
@@ -67,7 +67,7 @@ class Disk:
         return self._names(call, given, [text.decode() for text in texts])
 
     def _open(self, pid: str, call: str, given: str, path: str, result: int) -> bool:
-        where = self._inside(self._whole(given, path))
+        where = self._is_inside(self._read_content(given, path))
         if where is None:
             self.open.pop((pid, result), None)
             return False
@@ -110,7 +110,7 @@ class Disk:
         return call not in ("close", "lseek")
 
     def _names(self, call: str, given: str, paths: list[str]) -> bool:
-        whole = [self._inside(self._whole(given, path)) for path in paths]
+        whole = [self._is_inside(self._read_content(given, path)) for path in paths]
         if None in whole:
             assert not any(whole), f"{call} across the root"
             return False
@@ -128,13 +128,13 @@ class Disk:
                 del self._parent(old).names[old[-1]]
         return True
 
-    def _whole(self, given: str, path: str) -> str:
+    def _read_content(self, given: str, path: str) -> str:
         base = DESCRIPTOR.match(given)
         if path.startswith("/") or base is None:
             return path
         return os.path.join(bytes.fromhex(base[2].replace("\\x", "")).decode(), path)
 
-    def _inside(self, path: str) -> tuple[str, ...] | None:
+    def _is_inside(self, path: str) -> tuple[str, ...] | None:
         try:
             return Path(path).relative_to(self.root).parts or None
         except ValueError:
@@ -171,15 +171,15 @@ class Disk:
                 yield where, below.synced_content if contents_late else bytes(below.content)
 
 
-def recorded(script: str, arguments: Sequence[str], log: Path) -> None:
+def record_calls(script: str, arguments: Sequence[str], log: Path) -> None:
     """Run a Python script under ``strace``."""
     strace = shutil.which("strace")
     assert strace is not None, "strace is missing: install it (Debian: apt install strace) to replay power losses."
-    command = [strace, "-f", "-q", "-y", "-xx", "--seccomp-bpf", "-s", str(LONGEST), "-e", f"trace={CALLS}"]
+    command = [strace, "-f", "-q", "-y", "-xx", "--seccomp-bpf", "-s", str(MAX_STRING_BYTES), "-e", f"trace={CALLS}"]
     subprocess.run([*command, "-o", str(log), sys.executable, "-c", script, *arguments], check=True)
 
 
-def lines_of(log: Path) -> Iterator[str]:
+def read_lines(log: Path) -> Iterator[str]:
     """The record's lines, those of calls that others came between put together."""
     begun: dict[str, str] = {}
     with open(log, encoding="ascii", errors="replace") as file:
@@ -196,7 +196,7 @@ def states_after_every_step(log: Path, root: Path) -> Iterator[State]:
     """Each different state that a power loss at some moment may leave below the root, in order."""
     disk, seen = Disk(root), set[State]()
     shared = re.compile(re.escape("".join(f"\\x{byte:02x}" for byte in os.fsencode(root))))
-    for line in lines_of(log):
+    for line in read_lines(log):
         found = LINE.match(line)
         if found is None or shared.search(line) is None:
             continue

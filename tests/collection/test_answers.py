@@ -14,7 +14,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.collection.report import Report
-from tests.collection.every_task import CASES, CITIES, report_of
+from tests.collection.task_cases import CASES, CITIES, collect_report
 
 # A few collections, looked at from all sides.
 pytestmark = pytest.mark.usefixtures("each_curve_once")
@@ -22,10 +22,11 @@ pytestmark = pytest.mark.usefixtures("each_curve_once")
 COLUMNS = ["quantity", "label", "estimate", "standard_error", "low", "high", "confidence"]
 
 
+@pytest.mark.exhaustive("survey")
 @pytest.mark.parametrize("name", CASES)
 def test_every_task_has_a_table(name: str) -> None:
     """A row for each label of each quantity, as they are; the frame and Arrow's table say the same."""
-    report = report_of(name)
+    report = collect_report(name)
     frame, table = report.to_frame(), report.to_arrow()
     assert [one for one in frame.columns if one != "question"] == COLUMNS
     labels = [label for quantity in report.quantities for label in quantity.labels]
@@ -41,13 +42,13 @@ def test_every_task_has_a_table(name: str) -> None:
 
 def test_rows_stand_in_the_order_of_the_domain() -> None:
     """Not by size."""
-    assert report_of("frequency").to_frame()["label"].tolist() == list(CITIES)
-    assert report_of("numbers").to_frame()["label"].tolist() == [str(hour) for hour in range(24)]
+    assert collect_report("frequency").to_frame()["label"].tolist() == list(CITIES)
+    assert collect_report("numbers").to_frame()["label"].tolist() == [str(hour) for hour in range(24)]
 
 
 def test_the_three_files_say_the_same(tmp_path: Path) -> None:
     """Whatever is in a label; and other endings are refused."""
-    report = report_of("frequency")
+    report = collect_report("frequency")
     for ending in ("csv", "parquet", "json"):
         report.save(tmp_path / f"told.{ending}")
     with open(tmp_path / "told.csv", encoding="utf-8", newline="") as file:
@@ -65,10 +66,11 @@ AS_ESTIMATED = ("frequency", "numbers", "many", "map", "large map", "ranges")
 """Tasks that report the mechanism's own estimate, whose intervals are then those of its exact law."""
 
 
+@pytest.mark.exhaustive("survey")
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("search", "sets", "pairs")])
 def test_intervals_are_as_sure_as_asked(name: str) -> None:
     """About the normal law's, whatever was asked for; counts by their own law are up to a step wider or narrower."""
-    case, estimate = CASES[name], report_of(name).estimate
+    case, estimate = CASES[name], collect_report(name).estimate
     widths = {}
     for level in (0.8, 0.99):
         for number, quantity in enumerate(case.task.quantities(case.mechanism, estimate, level)):
@@ -87,7 +89,7 @@ def test_intervals_are_as_sure_as_asked(name: str) -> None:
 
 def test_the_confidence_is_told() -> None:
     """In the table, the report, its document and below the picture."""
-    narrow = report_of("ranges", confidence=0.8)
+    narrow = collect_report("ranges", confidence=0.8)
     assert narrow.confidence == 0.8
     assert (narrow.to_frame()["confidence"] == 0.8).all()
     assert narrow.document()["confidence"] == 0.8
@@ -99,7 +101,7 @@ def test_the_confidence_is_told() -> None:
 def test_other_intervals_are_wider_the_surer_they_are(name: str) -> None:
     """Those that are not about the estimate."""
     case = CASES[name]
-    estimate = report_of(name).estimate
+    estimate = collect_report(name).estimate
     narrow, wide = (case.task.quantities(case.mechanism, estimate, level)[0] for level in (0.8, 0.99))
     assert narrow.low is not None
     assert narrow.high is not None
@@ -122,7 +124,7 @@ def test_no_other_confidence(level: float, tmp_path: Path) -> None:
 
 def test_ranges_and_quantiles_are_as_sure_as_the_report() -> None:
     """Unless something else is asked for."""
-    report = report_of("ranges", confidence=0.8)
+    report = collect_report("ranges", confidence=0.8)
     assert report.range(0, 9) == report.range(0, 9, confidence=0.8)
     assert report.range(0, 9) != report.range(0, 9, confidence=0.95)
 
@@ -130,12 +132,13 @@ def test_ranges_and_quantiles_are_as_sure_as_the_report() -> None:
 # --- post-processing ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("survey")
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, case in CASES.items() for way in case.task.post])
 def test_adjusted_values_stand_beside_the_estimates(name: str, way: str) -> None:
     """They are within what is possible, marked, and the estimates with their intervals are as before."""
-    case, plain = CASES[name], report_of(name)
+    case, plain = CASES[name], collect_report(name)
     found = case.task.quantities(case.mechanism, plain.estimate, 0.95) if name != "search" else plain.quantities
-    values = case.task.adjusted(case.mechanism, plain.estimate, found, way)
+    values = case.task.post_process(case.mechanism, plain.estimate, found, way)
     assert len(values) == len(found)
     assert any(one is not None for one in values)
     for quantity, after in zip(found, values, strict=True):
@@ -149,7 +152,7 @@ def test_adjusted_values_stand_beside_the_estimates(name: str, way: str) -> None
 
 @pytest.fixture(scope="module")
 def adjusted() -> Report:
-    return report_of("numbers", post="consistent")
+    return collect_report("numbers", post="consistent")
 
 
 def test_post_processing_is_marked_in_table_and_report(adjusted: Report) -> None:
@@ -164,8 +167,8 @@ def test_post_processing_is_marked_in_table_and_report(adjusted: Report) -> None
     assert "| adjusted |" in words
     assert "Adjusted values (consistent) are post-processing" in str(adjusted)
     assert adjusted.document()["post"]["way"] == "consistent"
-    assert "post" not in report_of("numbers").document()
-    assert "adjusted" not in report_of("numbers").to_frame().columns
+    assert "post" not in collect_report("numbers").document()
+    assert "adjusted" not in collect_report("numbers").to_frame().columns
 
 
 @pytest.mark.parametrize(("name", "way"), [("mean", "non-negative"), ("sets", "adds-up"), ("ranges", "adds-up")])

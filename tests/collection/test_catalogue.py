@@ -10,31 +10,25 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import PlanarLaplace, RangeQueries
-from shuffledp.collection import kernel
+from shuffledp.collection import batch_processing
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks import (
-    Categories,
-    Frequency,
-    Interval,
-    ItemSets,
-    KeyedInterval,
-    KeyValue,
-    Location,
-    Mean,
-    Options,
-    Ranges,
-    Task,
-    VectorMean,
-)
+from shuffledp.planning.plan import Plan
+from shuffledp.tasks import Frequency, ItemSets, KeyValue, Location, Mean, Options, Ranges, Task, VectorMean
 
 KINDS = {
     name: kind
     for name, kind in all_mechanisms().items()
     # A search in one round hashes what a column holds: tests/tasks/test_heavy_hitters.py collects it.
-    if kind.built_from_numbers and kind.task != "several tables"
+    if kind.has_numeric_settings and kind.task != "several tables"
 }
+
+
+def pairs_for(settings: dict[str, Any]) -> Task:
+    """Mechanisms call the most pairs of a user items or padding, and may be padded beyond the number of keys."""
+    keys = [f"key {key}" for key in range(settings.get("keys", settings.get("options")))]
+    items = settings["items"] if "items" in settings else settings["padding"]
+    return KeyValue(keys, -1, 1, items=min(items, len(keys)))
 
 
 def task_for(mechanism: Mechanism) -> Task:
@@ -48,13 +42,7 @@ def task_for(mechanism: Mechanism) -> Task:
         "vector mean": lambda: VectorMean(settings["dimension"], low, high),
         "set-valued": lambda: ItemSets(settings["options"], settings["items"]),
         "location": lambda: Location(**{name: value for name, value in settings.items() if name != "epsilon"}),
-        "key-value": lambda: KeyValue.of_version_1(
-            KeyedInterval(
-                Categories(tuple(f"key {key}" for key in range(settings.get("keys", settings.get("options"))))),
-                Interval(-1, 1),
-            ),
-            settings,
-        ),
+        "key-value": lambda: pairs_for(settings),
     }
     return tasks[mechanism.task]()
 
@@ -75,16 +63,16 @@ def test_a_table_of_the_mechanisms_own_values(name: str) -> None:
     )  # a domain has at least two options
     plan = Plan(task_for(mechanism), mechanism, 1000, 1.0, 1e-6)
     plan = Plan.parse(plan.text())
-    assert plan.mechanism.document() == mechanism.document()
+    assert plan.mechanism.to_document() == mechanism.to_document()
     column = plan.column("value")
-    values = np.concatenate([mechanism.probe()] * 200)
+    values = np.concatenate([mechanism.audit_pair()] * 200)
     array = table_of(mechanism, values)
-    np.testing.assert_allclose(column.values(array), mechanism.check(values), rtol=1e-12, atol=1e-12)
-    wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
-    found = kernel.accumulate(mechanism, wires)
+    np.testing.assert_allclose(column.read_values(array), mechanism.check(values), rtol=1e-12, atol=1e-12)
+    wires = list(batch_processing.Encoder(column, bytes(32)).encode_part(iter([array]), 0))
+    found = batch_processing.accumulate(mechanism, wires)
     assert found is not None
     users = len(values)
-    assert mechanism.crowd.varies or mechanism.users_behind(found.messages) == users
+    assert mechanism.message_plan.is_variable or mechanism.count_users(found.messages) == users
     first, *_ = column.quantities(mechanism.finish(found.statistic, users), 0.95)
     assert len(first.labels) == len(first.value)
     assert first.low is not None
@@ -99,8 +87,8 @@ def test_ranges_are_named_by_their_ends() -> None:
     plan = Plan(Ranges(letters), RangeQueries(30.0, 3), 9, 1.0, 1e-6)
     column = plan.column("value")
     array = pa.array(list("aabbbde") * 3000)
-    wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
-    found = kernel.accumulate(plan.mechanism, wires)
+    wires = list(batch_processing.Encoder(column, bytes(32)).encode_part(iter([array]), 0))
+    found = batch_processing.accumulate(plan.mechanism, wires)
     assert found is not None
     quantity, up_to = column.quantities(plan.mechanism.finish(found.statistic, len(array)), 0.95)
     assert up_to.labels == letters
@@ -117,7 +105,7 @@ def test_a_map_must_be_the_plans() -> None:
     with pytest.raises(ValueError, match="has another north than the domain"):
         Plan(Location(0, 1, 0, 2), PlanarLaplace(1.0), 100, 1.0, 1e-6)
     with pytest.raises(ValueError, match="needs a domain of places, got options"):
-        Location.read(Options(5), {"columns": 2, "rows": 1, "coordinates": "plane"})
+        Location.from_domain(Options(5), {"columns": 2, "rows": 1, "coordinates": "plane"})
 
 
 def test_a_domain_must_fit_into_the_tree() -> None:
@@ -131,6 +119,6 @@ def test_ranges_refuse_what_only_fills_the_tree(value: int) -> None:
     """Five values in a tree of eight leaves: the other three are no values."""
     plan = Plan(Ranges(5), RangeQueries(3.0, 3), 9, 1.0, 1e-6)
     column = plan.column("value")
-    assert column.values(pa.array([0, 4])).tolist() == [0, 4]
+    assert column.read_values(pa.array([0, 4])).tolist() == [0, 4]
     with pytest.raises(ValueError, match="expected whole numbers from 0 to 4, got something else in 1 of 3"):
-        column.values(pa.array([1, value, 2]))
+        column.read_values(pa.array([1, value, 2]))

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.collect import Request, run
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.input.given_data import named, table_of
-from shuffledp.collection.job import Job, Start
-from shuffledp.tasks.column import Column
+from shuffledp.collection.collect import CollectionRequest, run_collection
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.input.tables import check_column_names, open_input
+from shuffledp.collection.job import Job, JobArguments
+from shuffledp.tasks.column_reader import ColumnReader
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -28,12 +28,12 @@ ROWS = 3000
 class Sum(sdp.tasks.Frequency):
     """The sum of two columns: what a task of several columns looks like."""
 
-    def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
+    def resolve_columns(self, named: tuple[str, ...]) -> tuple[str, ...]:
         return named
 
-    def values(self, column: Column, array: pa.Array) -> Any:
+    def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         first, second = array.flatten()
-        return column.option_numbers(first, None) + column.option_numbers(second, None)
+        return column.read_option_numbers(first, None) + column.read_option_numbers(second, None)
 
 
 def plan() -> sdp.Plan:
@@ -51,24 +51,24 @@ def test_every_input_gives_the_same_rows(tmp_path: Path) -> None:
     column = plan().column("two", "one")
     expected = (np.arange(ROWS) % 2 + np.arange(ROWS) % 3).tolist()
     for given in (data(), data().to_pandas(), tmp_path / "data.parquet", tmp_path / "data.csv"):
-        table = table_of(given, ("two", "one"))
-        found = [value for array in table.batches(column, 640) for value in column.values(array).tolist()]
+        table = open_input(given, ("two", "one"))
+        found = [value for array in table.batches(column, 640) for value in column.read_values(array).tolist()]
         assert found == expected
 
 
 def test_a_fingerprint_is_of_every_column_that_is_read() -> None:
-    known = table_of(data(), ("one", "two")).fingerprint()
-    assert known == table_of(data(), ("one", "two")).fingerprint()
+    known = open_input(data(), ("one", "two")).fingerprint()
+    assert known == open_input(data(), ("one", "two")).fingerprint()
     changed = data().set_column(2, "two", pa.array(np.zeros(ROWS, dtype=np.int64)))
-    assert known != table_of(changed, ("one", "two")).fingerprint()
+    assert known != open_input(changed, ("one", "two")).fingerprint()
 
 
 def test_every_engine_reads_several_columns(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(data(), path, row_group_size=700)
     for number, given in enumerate((path, data())):
-        table = table_of(given, ("two", "one"))
-        report = run(Request(plan(), table, ("two", "one"), tmp_path / f"out-{number}"), engine)
+        table = open_input(given, ("two", "one"))
+        report = run_collection(CollectionRequest(plan(), table, ("two", "one"), tmp_path / f"out-{number}"), engine)
         truth = np.bincount(np.arange(ROWS) % 2 + np.arange(ROWS) % 3, minlength=5)
         # Five estimates, two runs: beyond 6.5 standard errors at most once in 1e9.
         assert (np.abs(report.estimate.value - truth) < 6.5 * report.estimate.standard_error).all()
@@ -77,11 +77,11 @@ def test_every_engine_reads_several_columns(engine: Engine, tmp_path: Path) -> N
 def test_an_unfinished_job_knows_its_columns(tmp_path: Path) -> None:
     for names, told in ((("one",), "one"), (("two", "one"), ["two", "one"])):
         out = tmp_path / "-".join(names)
-        Job.begin(out, Start(plan_of_one(), 1, names, {}, 10, None), "embedded")
+        Job.begin(out, JobArguments(plan_of_one(), 1, names, {}, 10, None), "embedded")
         assert json.loads((out / "work" / "job.json").read_text())["column"] == told
-        found = Job.unfinished(out)
+        found = Job.find_unfinished(out)
         assert found is not None
-        assert found.start.columns == names
+        assert found.arguments.columns == names
 
 
 def plan_of_one() -> sdp.Plan:
@@ -107,6 +107,6 @@ def test_a_second_column_is_never_dropped(given: Mapping[str, Any], sentence: st
 def test_a_single_column_has_no_second_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected data with 2 columns, got a single one"):
         sdp.collect(plan(), pa.array([1, 2]), ["one", "two"], out=tmp_path / "out")
-    assert named(None) == ()
-    assert named("a") == ("a",)
-    assert named(["a", "b"]) == ("a", "b")
+    assert check_column_names(None) == ()
+    assert check_column_names("a") == ("a",)
+    assert check_column_names(["a", "b"]) == ("a", "b")

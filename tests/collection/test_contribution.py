@@ -17,24 +17,22 @@ from typer.testing import CliRunner
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.cli.app import app
-from shuffledp.collection import external_sort
-from shuffledp.collection.collect import Request, collect, run
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.guarantee import Guarantee, Recipe
-from shuffledp.collection.input import contribution
-from shuffledp.collection.input.contribution import BoundedTable
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.input.given_data import table_of
-from shuffledp.collection.input.id_hash import MOST_BYTES, IdHash
+from shuffledp.collection.collect import CollectionRequest, collect, run_collection
+from shuffledp.collection.engine import create_engine
+from shuffledp.collection.input import tables
+from shuffledp.collection.input.files import FileTable
+from shuffledp.collection.input.tables import MAX_ID_BYTES, IdHash, RowsPerUserTable, open_input
 from shuffledp.collection.job import Job
-from shuffledp.composition.group import group
-from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
+from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.privacy.composition import group
+from shuffledp.spark.engine import Spark
+from shuffledp.storage import sorting
+from tests.collection import list_paths, new_ledger, random_column, small_plan, write_table
 
 # Many collections by a few plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
-COLUMN = plan_of("krr").column("value")
+COLUMN = small_plan("krr").column("value")
 ROWS = 3000
 CHEAP = {"epsilon_local": 0.5, "epsilon": 50.0, "bound": "clone"}
 
@@ -65,7 +63,7 @@ def values_of(table: Any) -> list[Any]:
 def test_the_first_rows_of_each_user_are_used(form: str, most: int, tmp_path: Path) -> None:
     """Against a loop over the rows, whatever the ids are and wherever they stand."""
     ids: list[Any] = ids_of(ROWS)
-    array = data_of("krr", ROWS)
+    array = random_column("krr", ROWS)
     if form == "numbers":
         ids = [hash(one) for one in ids]
     elif form == "bytes":
@@ -80,53 +78,54 @@ def test_the_first_rows_of_each_user_are_used(form: str, most: int, tmp_path: Pa
         for start in range(0, ROWS, 1000):
             part = {name: column.slice(start, 1000) for name, column in columns.items()}
             write_table(data / f"part-{start:05d}.parquet", **part)
-    table = table_of(data, "value", "who", most)
+    table = open_input(data, "value", "who", most)
     kept = first_rows(ids, most)
     assert values_of(table) == [array[row].as_py() for row in kept]
-    counted = table.counted(len(kept))
+    counted = table.count_rows(len(kept))
     assert (counted.used, counted.left_out, counted.users) == (len(kept), ROWS - len(kept), len(set(ids)))
     assert table.per_person == most
 
 
 def test_many_users_are_sorted_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rows, in small runs and ranges; what is on disk for a moment holds no id, and is gone."""
-    ids, array = ids_of(20_000, people=5000), data_of("krr", 20_000)
+    ids, array = ids_of(20_000, people=5000), random_column("krr", 20_000)
     path = write_table(tmp_path / "data.parquet", who=pa.array(ids), value=array)
-    monkeypatch.setattr(contribution, "IN_MEMORY_BYTES", 10_000)
-    monkeypatch.setattr(contribution, "READ_ROWS", 1000)
-    monkeypatch.setattr(external_sort, "RUN_BYTES", 50_000)
-    monkeypatch.setattr(external_sort, "RANGE_BYTES", 9000)
+    monkeypatch.setattr(tables, "MAX_IN_MEMORY_BYTES", 10_000)
+    monkeypatch.setattr(tables, "READ_ROWS", 1000)
+    monkeypatch.setattr(sorting, "RUN_BYTES", 50_000)
+    monkeypatch.setattr(sorting, "MERGE_BYTES", 9000)
     rooms: list[Path] = []
-    sort = external_sort.sort
+    sort = sorting.sort_on_disk
 
     def spied(batches: Any, width: int, room: Path, rows: int) -> Any:
         for number, wire in enumerate(sort(batches, width, room, rows)):
             if number == 0:
                 rooms.append(room)
                 written = b"".join(file.read_bytes() for file in room.iterdir())
-                assert len(written) == 20_000 * contribution.RECORD_BYTES
+                assert len(written) == 20_000 * tables.RECORD_BYTES
                 assert not any(one.encode() in written for one in set(ids))
             yield wire
 
-    monkeypatch.setattr(external_sort, "sort", spied)
-    table = table_of(path, "value", "who", 2)
+    monkeypatch.setattr(sorting, "sort_on_disk", spied)
+    table = open_input(path, "value", "who", 2)
     assert values_of(table) == [array[row].as_py() for row in first_rows(ids, 2)]
     assert len(rooms) == 1
     assert not rooms[0].exists()
 
 
+@pytest.mark.exhaustive
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen times the rows, no more memory than a bit a row: nothing is held for each user."""
-    monkeypatch.setattr(contribution, "IN_MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr(contribution, "READ_ROWS", 1 << 14)
-    monkeypatch.setattr(external_sort, "RUN_BYTES", 1 << 20)
-    monkeypatch.setattr(external_sort, "RANGE_BYTES", 1 << 19)
+    monkeypatch.setattr(tables, "MAX_IN_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(tables, "READ_ROWS", 1 << 14)
+    monkeypatch.setattr(sorting, "RUN_BYTES", 1 << 20)
+    monkeypatch.setattr(sorting, "MERGE_BYTES", 1 << 19)
     peaks = []
     for number, rows in enumerate((100_000, 1_600_000)):
         path = tmp_path / f"data{number}.parquet"
         pq.write_table(pa.table({"who": np.arange(rows), "value": np.zeros(rows, np.int8)}), path)
         tracemalloc.start()
-        chosen = BoundedTable(FileTable(path), "who", 1).selection
+        chosen = RowsPerUserTable(FileTable(path), "who", 1).selection
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert chosen.used == chosen.users == rows
@@ -146,22 +145,22 @@ def test_hashes_are_equal_where_ids_are() -> None:
         "x" * 24,
         "x" * 25,
         "x" * 40,
-        "x" * MOST_BYTES,
+        "x" * MAX_ID_BYTES,
     ]
     hashing = IdHash("who")
-    rows = hashing.of(pa.array(ids * 2))
+    rows = hashing.hash_ids(pa.array(ids * 2))
     assert rows.shape == (2 * len(ids), 16)
     np.testing.assert_array_equal(rows[: len(ids)], rows[len(ids) :])
     assert len({row.tobytes() for row in rows}) == len(ids)
     for form in (pa.large_string(), pa.string_view(), pa.binary()):
-        np.testing.assert_array_equal(hashing.of(pa.array(ids).cast(form)), rows[: len(ids)])
+        np.testing.assert_array_equal(hashing.hash_ids(pa.array(ids).cast(form)), rows[: len(ids)])
     sliced = pa.array(["other", *ids, "more"]).slice(1, len(ids))
-    np.testing.assert_array_equal(hashing.of(sliced), rows[: len(ids)])
-    np.testing.assert_array_equal(hashing.of(pa.array(ids).dictionary_encode()), rows[: len(ids)])
-    assert not np.array_equal(IdHash("who").of(pa.array(ids)), rows[: len(ids)])
-    numbers = hashing.of(pa.array([0, 1, 2**63 - 1, -1], pa.int64()))
+    np.testing.assert_array_equal(hashing.hash_ids(sliced), rows[: len(ids)])
+    np.testing.assert_array_equal(hashing.hash_ids(pa.array(ids).dictionary_encode()), rows[: len(ids)])
+    assert not np.array_equal(IdHash("who").hash_ids(pa.array(ids)), rows[: len(ids)])
+    numbers = hashing.hash_ids(pa.array([0, 1, 2**63 - 1, -1], pa.int64()))
     assert len({row.tobytes() for row in numbers}) == 4
-    assert hashing.of(pa.array([], pa.string())).shape == (0, 16)
+    assert hashing.hash_ids(pa.array([], pa.string())).shape == (0, 16)
 
 
 @pytest.mark.parametrize(
@@ -180,34 +179,34 @@ def test_what_says_nobody_is_a_sentence(columns: dict[str, Any], user: str, part
     """Nothing is written, and no id is told."""
     path = write_table(tmp_path / "data.parquet", **columns, value=pa.array(["red"] * 3))
     with pytest.raises(ValueError, match=r"\.$") as caught:
-        collect(plan_of("krr"), path, "value", out=tmp_path / "out", user=user, allow_weaker=True)
+        collect(small_plan("krr"), path, "value", out=tmp_path / "out", user=user, allow_weaker=True)
     assert part in str(caught.value)
     assert "secret" not in str(caught.value)
-    assert everything_under(tmp_path) == ["data.parquet"]
+    assert list_paths(tmp_path) == ["data.parquet"]
 
 
 def test_wrong_questions_are_sentences(tmp_path: Path) -> None:
     """Of the number of rows, and of data that have no users."""
-    array = data_of("krr", 10)
+    array = random_column("krr", 10)
     for most in (0, -1, 1.5):
         with pytest.raises(ValueError, match=r"^input: rows_per_user must be"):
-            table_of(pa.table({"who": array, "value": array}), "value", "who", most)
+            open_input(pa.table({"who": array, "value": array}), "value", "who", most)
     with pytest.raises(ValueError, match=r"needs the column of the users; name it with user"):
-        table_of(array, "value", rows_per_user=2)
+        open_input(array, "value", rows_per_user=2)
     with pytest.raises(ValueError, match=r"^input: expected data with a column 'who' of users, got a single column\.$"):
-        table_of(array, "value", "who")
+        open_input(array, "value", "who")
     table = pa.table({"who": array, "value": array})
-    assert table_of(table, None, "who").columns_named(()) == ("value",)
+    assert open_input(table, None, "who").choose_columns(()) == ("value",)
     path = write_table(tmp_path / "data.csv", who=array, value=array)
-    assert table_of(path, None, "who").columns_named(()) == ("value",)
+    assert open_input(path, None, "who").choose_columns(()) == ("value",)
 
 
 def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
     """Group privacy of all rows that are used; the report says so, and that there is no certificate."""
-    ids, array = ids_of(ROWS), data_of("krr", ROWS)
+    ids, array = ids_of(ROWS), random_column("krr", ROWS)
     data = pa.table({"who": ids, "value": array})
     kept = first_rows(ids, 3)
-    plan = plan_of("krr", users=ROWS, **CHEAP)
+    plan = small_plan("krr", users=ROWS, **CHEAP)
     report = collect(plan, data, "value", out=tmp_path / "out", user="who", rows_per_user=3)
     held = report.guarantee
     assert (held.users, held.per_person) == (len(kept), 3)
@@ -230,8 +229,8 @@ def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
 
 def test_one_row_of_each_is_a_user_each(tmp_path: Path) -> None:
     """With a certificate, as without the column; which then is what it says: a row is a person."""
-    ids, array = ids_of(ROWS), data_of("krr", ROWS)
-    plan = plan_of("krr", users=900, **CHEAP)
+    ids, array = ids_of(ROWS), random_column("krr", ROWS)
+    plan = small_plan("krr", users=900, **CHEAP)
     data = pa.table({"who": ids, "value": array})
     report = collect(plan, data, "value", out=tmp_path / "bounded", user="who")
     users = len(set(ids))
@@ -252,9 +251,9 @@ def test_one_row_of_each_is_a_user_each(tmp_path: Path) -> None:
 
 def test_a_weaker_promise_is_refused_for_a_person(tmp_path: Path) -> None:
     """What one row keeps, three do not."""
-    ids, array = ids_of(ROWS), data_of("krr", ROWS)
-    target = Guarantee(plan_of("krr", users=ROWS, **CHEAP), ROWS).value.upper * 2
-    plan, data = plan_of("krr", users=ROWS, **(CHEAP | {"epsilon": target})), pa.table({"who": ids, "value": array})
+    ids, array = ids_of(ROWS), random_column("krr", ROWS)
+    target = Guarantee(small_plan("krr", users=ROWS, **CHEAP), ROWS).value.upper * 2
+    plan, data = small_plan("krr", users=ROWS, **(CHEAP | {"epsilon": target})), pa.table({"who": ids, "value": array})
     with pytest.raises(Exception, match=r"rows, up to 3 of one person, took part where 3000 were planned"):
         collect(plan, data, "value", out=tmp_path / "out", user="who", rows_per_user=3)
     assert not (tmp_path / "out").exists()
@@ -262,22 +261,24 @@ def test_a_weaker_promise_is_refused_for_a_person(tmp_path: Path) -> None:
 
 def test_a_recipe_tells_how_many_rows_a_person_has() -> None:
     """And is read again; recipes from before are of one."""
-    plan = plan_of("krr")
-    recipe = Guarantee(plan, 500, 4).recipe
-    assert recipe.document()["per_person"] == 4
-    assert Recipe.read(recipe.document()) == recipe
-    old = {name: value for name, value in recipe.document().items() if name != "per_person"}
-    assert Recipe.read(old) == Guarantee(plan, 500).recipe
-    assert recipe != Guarantee(plan, 500).recipe
+    plan = small_plan("krr")
+    recipe = Guarantee(plan, 500, 4).curve_inputs
+    assert recipe.to_document()["per_person"] == 4
+    assert CurveInputs.from_document(recipe.to_document()) == recipe
+    old = {name: value for name, value in recipe.to_document().items() if name != "per_person"}
+    assert CurveInputs.from_document(old) == Guarantee(plan, 500).curve_inputs
+    assert recipe != Guarantee(plan, 500).curve_inputs
 
 
 def test_ids_stay_with_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before the key is destroyed, and after everything: no file in the output holds an id."""
     ids = [f"person-{number % 400:05d}" for number in range(1000)]
-    path = write_table(tmp_path / "data.parquet", who=pa.array(ids), value=data_of("krr", 1000))
-    plan = plan_of("krr", users=400, **CHEAP)
+    path = write_table(tmp_path / "data.parquet", who=pa.array(ids), value=random_column("krr", 1000))
+    plan = small_plan("krr", users=400, **CHEAP)
     new_ledger(tmp_path / "ledger")
-    request = Request(plan, table_of(path, "value", "who"), ("value",), tmp_path / "out", tmp_path / "ledger")
+    request = CollectionRequest(
+        plan, open_input(path, "value", "who"), ("value",), tmp_path / "out", tmp_path / "ledger"
+    )
 
     class Stopped(BaseException):
         """Stands for a kill."""
@@ -291,17 +292,17 @@ def test_ids_stay_with_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setattr(Job, "forget_order", stop)
         with pytest.raises(Stopped):
-            run(request, engine_of("embedded"))
+            run_collection(request, create_engine("embedded"))
     assert b"person-" not in written()
-    other = Request(
-        plan, table_of(path, "value", "who", 2), ("value",), tmp_path / "out", tmp_path / "ledger", resume=True
+    other = CollectionRequest(
+        plan, open_input(path, "value", "who", 2), ("value",), tmp_path / "out", tmp_path / "ledger", resume=True
     )
     with pytest.raises(ValueError, match="the input is not the one"):
-        run(other, engine_of("embedded"))
-    again = Request(
-        plan, table_of(path, "value", "who"), ("value",), tmp_path / "out", tmp_path / "ledger", resume=True
+        run_collection(other, create_engine("embedded"))
+    again = CollectionRequest(
+        plan, open_input(path, "value", "who"), ("value",), tmp_path / "out", tmp_path / "ledger", resume=True
     )
-    report = run(again, engine_of("embedded"))
+    report = run_collection(again, create_engine("embedded"))
     assert report.guarantee.users == 400
     assert report.rows is not None
     assert report.rows.left_out == 600
@@ -310,9 +311,9 @@ def test_ids_stay_with_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_roles_apart(tmp_path: Path) -> None:
     """The encoder bounds the rows, and says how many in its bundle: shuffler and estimator promise for as many."""
-    ids, array = ids_of(ROWS), data_of("krr", ROWS)
+    ids, array = ids_of(ROWS), random_column("krr", ROWS)
     path = write_table(tmp_path / "data.csv", who=pa.array(ids), value=array)
-    plan = plan_of("krr", users=ROWS, **CHEAP)
+    plan = small_plan("krr", users=ROWS, **CHEAP)
     plan.save(tmp_path / "plan.json")
     kept = len(first_rows(ids, 2))
     runner, plan_path, bundle = CliRunner(), str(tmp_path / "plan.json"), tmp_path / "m.messages"
@@ -333,30 +334,30 @@ def test_roles_apart(tmp_path: Path) -> None:
     assert "unless the encoder was told whose rows they are" in document["statement"]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_spark_uses_the_same_rows(spark: Spark, tmp_path: Path) -> None:
     """Of files whose order is not the one in which Spark reads them."""
     data = tmp_path / "data"
     data.mkdir()
-    ids, array = ids_of(ROWS), data_of("krr", ROWS)
+    ids, array = ids_of(ROWS), random_column("krr", ROWS)
     for number, start in enumerate((0, 100, 2500)):
         stop = (100, 2500, ROWS)[number]
         columns = {"who": pa.array(ids[start:stop]), "value": array.slice(start, stop - start)}
         write_table(data / f"part-{number}.parquet", **columns)
-    plan = plan_of("krr", users=900, **CHEAP)
+    plan = small_plan("krr", users=900, **CHEAP)
     wanted = [array[row].as_py() for row in first_rows(ids, 2)]
     seen: list[list[str]] = []
-    engine_input = Spark._input
+    engine_input = Spark._read_input
 
     def spied(self: Spark, table: FileTable, column: Any) -> Any:
         seen.append(values_of(table))
         return engine_input(self, table, column)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Spark, "_input", spied)
+        patched.setattr(Spark, "_read_input", spied)
         report = collect(plan, data, "value", out=tmp_path / "out", user="who", rows_per_user=2, engine=spark)
     assert seen == [wanted]
     assert report.guarantee.users == len(wanted)
     assert report.rows == collect(plan, data, "value", out=tmp_path / "embedded", user="who", rows_per_user=2).rows
     shutil.rmtree(data)
-    assert not [path for path in everything_under(tmp_path / "out") if "input" in path or "work" in path]
+    assert not [path for path in list_paths(tmp_path / "out") if "input" in path or "work" in path]

@@ -13,18 +13,18 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp import collection
-from shuffledp.certificate.verify import verify
-from shuffledp.collection.manifest import Manifest
-from shuffledp.errors import ShuffledpError
-from shuffledp.mechanisms.parts.crowd import OneEach
-from shuffledp.planner.plan_file import Plan
-from tests.collection import bundled, data_of, messages_in, plan_of
-from tests.collection.mutation import cut, double, flip, overwrite, remove
+from shuffledp._core.errors import ShuffledpError
+from shuffledp.certificates.claim import verify
+from shuffledp.collection.message_files import Manifest
+from shuffledp.mechanisms.base.message_plan import SingleMessage
+from shuffledp.planning.plan import Plan
+from tests.collection import random_column, read_encoded_file, read_messages, small_plan
+from tests.collection.damaged_tables import duplicate, flip, overwrite, remove, truncate
 
 CASES = 1000
-MOST_MEGABYTES = 64
-PLAN = plan_of("krr", users=1000, epsilon_local=0.5, bound="efmrtt19")
-KINDS: tuple[Callable[[random.Random, bytearray], None], ...] = (flip, flip, overwrite, cut, remove, double)
+MAX_MEGABYTES = 64
+PLAN = small_plan("krr", users=1000, epsilon_local=0.5, bound="efmrtt19")
+KINDS: tuple[Callable[[random.Random, bytearray], None], ...] = (flip, flip, overwrite, truncate, remove, duplicate)
 
 
 def damaged(content: bytes, number: int) -> bytes:
@@ -50,7 +50,7 @@ def little_memory() -> object:
     """Whatever a file claims, reading it takes no more than a little more than before."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield None
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MOST_MEGABYTES
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MAX_MEGABYTES
 
 
 def test_plans(tmp_path: Path) -> None:
@@ -70,6 +70,7 @@ def test_plans(tmp_path: Path) -> None:
     assert same < CASES / 20
 
 
+@pytest.mark.exhaustive
 def test_certificates(tmp_path: Path) -> None:
     """Refused by a sentence or judged: yes only to what a fresh proof of the same claim says yes to."""
     path = tmp_path / "certificate.json"
@@ -97,13 +98,13 @@ def test_certificates(tmp_path: Path) -> None:
 def test_bundles(tmp_path: Path) -> None:
     """Not one message changes unnoticed, and nothing is claimed that is not there."""
     path = tmp_path / "ours.messages"
-    collection.encode(PLAN, data_of("krr", 200), out=path)
-    content, wanted = path.read_bytes(), bundled(path)
+    collection.encode(PLAN, random_column("krr", 200), out=path)
+    content, wanted = path.read_bytes(), read_encoded_file(path)
     for number in range(CASES):
         changed = damaged(content, number)
         path.write_bytes(changed)
         try:
-            found = bundled(path)
+            found = read_encoded_file(path)
         except ValueError as error:
             demand_sentence(error)
         else:
@@ -113,10 +114,10 @@ def test_bundles(tmp_path: Path) -> None:
 
 def test_shuffled_messages(tmp_path: Path) -> None:
     """The manifest and the files: an estimate of other messages, or for another plan, is never made."""
-    collection.encode(PLAN, data_of("krr", 1000), out=tmp_path / "ours.messages")
+    collection.encode(PLAN, random_column("krr", 1000), out=tmp_path / "ours.messages")
     collection.shuffle([tmp_path / "ours.messages"], out=tmp_path / "shuffled", plan=PLAN)
     directory = tmp_path / "damaged"
-    wanted, told = messages_in(tmp_path / "shuffled", 1), Manifest.read(tmp_path / "shuffled")
+    wanted, told = read_messages(tmp_path / "shuffled", 1), Manifest.read(tmp_path / "shuffled")
     names = sorted(path.name for path in (tmp_path / "shuffled").iterdir())
     shutil.copytree(tmp_path / "shuffled", directory)
     same = 0
@@ -126,13 +127,15 @@ def test_shuffled_messages(tmp_path: Path) -> None:
         (directory / name).write_bytes(damaged(content, number))
         try:
             manifest = Manifest.read(directory)
-            found = [row.tobytes() for wire in manifest.checked(directory) for row in wire]
+            found = [row.tobytes() for wire in manifest.read_verified_messages(directory) for row in wire]
         except ValueError as error:
             demand_sentence(error)
         else:
             same += 1
             assert found == wanted, number
             # Counts of users are not in the messages: one that is changed must not make the crowd seem larger.
-            assert manifest.plan != told.plan or manifest.hiding(0, OneEach()) <= told.hiding(0, OneEach()), number
+            assert manifest.plan != told.plan or manifest.count_hiding_users(
+                0, SingleMessage()
+            ) <= told.count_hiding_users(0, SingleMessage()), number
         (directory / name).write_bytes(content)
     assert same < CASES / 10

@@ -10,25 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from shuffledp_verify import Verdict
 
 from shuffledp import collection
-from shuffledp.bounds.schedule import CONDITION, Schedule
-from shuffledp.certificate.proof import Verdict
-from shuffledp.certificate.reader import read
-from shuffledp.certificate.verify import verify
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
+from shuffledp.certificates.claim import read_claim, verify
 from shuffledp.collection import job as jobs
 from shuffledp.collection.collect import InputChanged, collect
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
-from shuffledp.collection.input.contribution import BoundedTable
-from shuffledp.collection.input.drawn_table import DrawnTable
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.manifest import Manifest
-from shuffledp.planner.plan_file import Plan
-from shuffledp.statement.condition import NONRESPONSE
-from shuffledp.testing.engine_check import KEY, messages_in
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.input.files import FileTable
+from shuffledp.collection.input.tables import RowsPerUserTable, SampledTable
+from shuffledp.collection.message_files import Manifest
+from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.planning.plan import Plan
+from shuffledp.statement.statement import NONRESPONSE_CONDITION
+from shuffledp.testing.engines import KEY, read_messages
 from tests.cli import run
-from tests.collection import data_of, expected_messages, new_ledger, plan_of, write_table
+from tests.collection import expected_messages, new_ledger, random_column, small_plan, write_table
 
 # A dozen collections by three plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -40,22 +39,23 @@ SAMPLES = pytest.mark.parametrize("sample", [FIXED, COINS], ids=["fixed", "coins
 
 
 def sampled_plan(sample: dict[str, Any], **changes: Any) -> Plan:
-    return plan_of("krr", **(sample | changes))
+    return small_plan("krr", **(sample | changes))
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    return write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS))
+    return write_table(tmp_path / "data.parquet", value=random_column("krr", ROWS))
 
 
 def drawn_values(plan: Plan, table: Path, key: bytes) -> list[str]:
     """The values of those who are drawn, looked up another way."""
-    drawn = DrawnTable.of(FileTable(table), ROWS, plan.schedule, key)
+    drawn = SampledTable.draw(FileTable(table), ROWS, plan.schedule, key)
     marks = np.unpackbits(drawn.selection.bits, count=ROWS, bitorder="little").astype(bool)
     values: list[str] = np.array(pq.read_table(table)["value"].to_pylist())[marks].tolist()
     return values
 
 
+@pytest.mark.exhaustive
 @SAMPLES
 def test_the_messages_are_those_of_who_was_drawn(
     engine: Engine, sample: dict[str, Any], table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,11 +66,12 @@ def test_the_messages_are_those_of_who_was_drawn(
     report = collect(plan, table, "value", out=tmp_path / "out", engine=engine)
     values = drawn_values(plan, table, KEY)
     assert report.guarantee.users == len(values) == Manifest.read(tmp_path / "out" / "messages").users
-    numbers = plan.column("value").values(pa.array(values))
+    numbers = plan.column("value").read_values(pa.array(values))
     wanted = sorted(row.tobytes() for row in expected_messages(plan.mechanism, numbers, KEY))
-    assert messages_in(tmp_path / "out" / "messages", plan.mechanism.message_bytes) == wanted
+    assert read_messages(tmp_path / "out" / "messages", plan.mechanism.message_bytes) == wanted
 
 
+@pytest.mark.exhaustive
 @SAMPLES
 def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tmp_path: Path) -> None:
     """JSON, words and the ledger: out of how many, and what is left if it is known."""
@@ -78,23 +79,23 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
     new_ledger(tmp_path / "ledger")
     report = collect(plan, table, "value", out=tmp_path / "out", ledger=tmp_path / "ledger")
     told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["guarantee"]
-    assert (told["of"], told["condition"]) == (ROWS, CONDITION)
+    assert (told["of"], told["condition"]) == (ROWS, SAMPLING_SECRECY_CONDITION)
     assert told.get("rate") == ("0.1" if sample is COINS else None)
     schedule = plan.schedule
-    alone = schedule.each_round().curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
+    alone = schedule.single_round().curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
     assert told["without_certificate"]["upper"] == alone <= told["epsilon"]["upper"] <= alone * 1.02
-    came = Schedule(report.guarantee.users, rounds=schedule.rounds)
+    came = Participation(report.guarantee.users, rounds=schedule.rounds)
     known = came.curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
     assert told["if_known"]["epsilon_all_rounds"] == pytest.approx(known)
     assert known > told["epsilon_all_rounds"]
     statement = report.statement()
-    assert f"This {CONDITION}; if it is known, a user who was drawn is promised ε = " in statement
+    assert f"This {SAMPLING_SECRECY_CONDITION}; if it is known, a user who was drawn is promised ε = " in statement
     assert ("and over 2 rounds ε = " in statement) == (sample is FIXED)
     assert "condition" in dict(report.summary())
-    (entry,) = report.standing.entries if report.standing is not None else ()
+    (entry,) = report.budget_status.entries if report.budget_status is not None else ()
     assert (entry.document()["of"], entry.document().get("rate")) == (ROWS, told.get("rate"))
-    assert Recipe.read(entry.recipe.document()) == entry.recipe
-    claim = read(tmp_path / "out" / "certificate.json")
+    assert CurveInputs.from_document(entry.recipe.to_document()) == entry.recipe
+    claim = read_claim(tmp_path / "out" / "certificate.json")
     assert f"one of {ROWS} people changes the shuffled messages of 1 round, in which" in claim.statement
     # Its proof looks at fewer sizes of the sample, which costs most where few are drawn by coins.
     assert told["epsilon"]["upper"] <= claim.epsilon <= told["epsilon"]["upper"] * (1.02 if sample is COINS else 1.005)
@@ -106,68 +107,72 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
 
 def test_a_ledger_tells_who_stayed_away() -> None:
     """In one cell: who came, out of how many, by which coins, who was drawn in vain, and who hides nobody."""
-    recipe = Recipe("{}", 900, "best", colluding=5, drawn_from=20_000, drawn=1000, failure=1e-7)
-    assert recipe.crowd_words() == "900 of 20,000 came, 100 drawn stayed away (5 colluding)"
-    coins = Recipe("{}", 900, "best", drawn_from=20_000, rate="0.0225")
-    assert coins.crowd_words() == "900 of 20,000 by coins of 2.25%"
-    assert Recipe("{}", 90_000, "best").crowd_words() == "90,000"
+    recipe = CurveInputs("{}", 900, "best", colluding=5, sampled_from=20_000, fixed_sample_size=1000, failure=1e-7)
+    assert recipe.format_participants() == "900 of 20,000 came, 100 drawn stayed away (5 colluding)"
+    coins = CurveInputs("{}", 900, "best", sampled_from=20_000, rate="0.0225")
+    assert coins.format_participants() == "900 of 20,000 by coins of 2.25%"
+    assert CurveInputs("{}", 90_000, "best").format_participants() == "90,000"
 
 
+@pytest.mark.exhaustive
 def test_the_share_is_that_of_the_rows_that_are_there(table: Path, tmp_path: Path) -> None:
     """300 out of 3,000 where 6,000 were planned is a larger share: refused, unless that was allowed."""
     plan = sampled_plan(FIXED | {"out_of": 2 * ROWS}, epsilon=0.045)
-    assert Guarantee(plan, 300, 1, 2 * ROWS).kept
-    with pytest.raises(TooWeak, match="300 users took part out of 3000 where 300 were planned"):
+    assert Guarantee(plan, 300, 1, 2 * ROWS).is_target_met
+    with pytest.raises(GuaranteeTooWeak, match="300 users took part out of 3000 where 300 were planned"):
         collect(plan, table, "value", out=tmp_path / "out")
     report = collect(plan, table, "value", out=tmp_path / "out", allow_weaker=True)
-    assert report.guarantee.schedule == Schedule(300, ROWS)
+    assert report.guarantee.schedule == Participation(300, ROWS)
 
 
+@pytest.mark.exhaustive
 @SAMPLES
 def test_a_sample_that_was_drawn(sample: dict[str, Any], tmp_path: Path) -> None:
     """Nobody is drawn again, and those who came decide what is promised."""
     plan = sampled_plan(sample)
-    table = write_table(tmp_path / "drawn.parquet", value=data_of("krr", 290))
+    table = write_table(tmp_path / "drawn.parquet", value=random_column("krr", 290))
     report = collect(plan, table, "value", out=tmp_path / "out", drawn=True)
     assert report.guarantee.users == 290
-    assert report.guarantee.schedule == plan.schedule.answered_by(290, plan.delta)
-    recipe = report.guarantee.recipe
-    assert (recipe.users, recipe.drawn) == ((290, 300) if sample is FIXED else (290, None))
+    assert report.guarantee.schedule == plan.schedule.with_respondents(290, plan.delta)
+    recipe = report.guarantee.curve_inputs
+    assert (recipe.users, recipe.fixed_sample_size) == ((290, 300) if sample is FIXED else (290, None))
     told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["guarantee"]
     assert (told["came"], told["failure"]) == (290, plan.delta / 2)
-    assert NONRESPONSE in told["conditions"]
+    assert NONRESPONSE_CONDITION in told["conditions"]
     assert not (tmp_path / "out" / "certificate.json").exists()
     few = Guarantee(plan, 30)
-    assert (few.recipe.users, few.recipe.drawn_from) == (30, ROWS)
+    assert (few.curve_inputs.users, few.curve_inputs.sampled_from) == (30, ROWS)
     assert few.value.upper > report.guarantee.value.upper
 
 
 def test_one_row_of_a_sample_is_one_person(tmp_path: Path) -> None:
     """A plan of 36 who come on average, and a table of one row: refused, with what that would promise."""
     plan = sampled_plan({"users": 36, "out_of": 360, "rate": "0.1"}, epsilon=0.12)
-    table = write_table(tmp_path / "one.parquet", value=data_of("krr", 1))
-    with pytest.raises(TooWeak, match=r"1 users took part out of 360 where 36 were planned.*plan again with --minimum"):
+    table = write_table(tmp_path / "one.parquet", value=random_column("krr", 1))
+    with pytest.raises(
+        GuaranteeTooWeak, match=r"1 users took part out of 360 where 36 were planned.*plan again with --minimum"
+    ):
         collect(plan, table, "value", out=tmp_path / "out", drawn=True)
     report = collect(plan, table, "value", out=tmp_path / "out", drawn=True, allow_weaker=True)
     assert report.guarantee.value.upper == pytest.approx(plan.mechanism.local_epsilon, rel=1e-6)
-    assert report.guarantee.known == pytest.approx(plan.mechanism.local_epsilon, rel=1e-6)
+    assert report.guarantee.epsilon_if_sample_known == pytest.approx(plan.mechanism.local_epsilon, rel=1e-6)
 
 
 def test_only_plans_of_samples_take_one(table: Path, tmp_path: Path) -> None:
     """One sentence, and nothing is written."""
     with pytest.raises(ValueError, match="collect: --drawn is for plans whose users are drawn"):
-        collect(plan_of("krr"), table, "value", out=tmp_path / "out", drawn=True)
+        collect(small_plan("krr"), table, "value", out=tmp_path / "out", drawn=True)
     assert not (tmp_path / "out").exists()
 
 
 def test_coins_that_draw_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is collected, and nothing is left behind."""
     plan = sampled_plan({"users": 1, "out_of": 2, "rate": "0.5"}, epsilon=9.0)
-    table = write_table(tmp_path / "data.parquet", value=data_of("krr", 2))
+    table = write_table(tmp_path / "data.parquet", value=random_column("krr", 2))
     for number in range(256):
         key = number.to_bytes(32, "big")
         try:
-            DrawnTable.of(FileTable(table), 2, plan.schedule, key)
+            SampledTable.draw(FileTable(table), 2, plan.schedule, key)
         except ValueError:
             break
     monkeypatch.setattr(jobs.os, "urandom", lambda count: key[:count])
@@ -176,18 +181,20 @@ def test_coins_that_draw_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.exhaustive
 def test_rows_of_users_are_bounded_before_they_are_drawn(tmp_path: Path) -> None:
     """A person with several rows is one of those who may be drawn."""
     users = pa.array([row // 2 for row in range(ROWS)])
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS), user=users)
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", ROWS), user=users)
     plan = sampled_plan(FIXED | {"out_of": ROWS // 2})
-    bounded = BoundedTable(FileTable(path), "user", 1)
-    drawn = DrawnTable.of(bounded, ROWS // 2, plan.schedule, KEY)
-    assert sum(len(batch) for batch in drawn.batches(plan.column("value"), 100)) == 300 == drawn.used
+    bounded = RowsPerUserTable(FileTable(path), "user", 1)
+    drawn = SampledTable.draw(bounded, ROWS // 2, plan.schedule, KEY)
+    assert sum(len(batch) for batch in drawn.batches(plan.column("value"), 100)) == 300 == drawn.sample_size
     report = collect(plan, path, "value", out=tmp_path / "out", user="user")
-    assert report.guarantee.schedule == Schedule(300, ROWS // 2)
+    assert report.guarantee.schedule == Participation(300, ROWS // 2)
 
 
+@pytest.mark.exhaustive
 def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Path) -> None:
     """Who sees only some cannot draw a fixed number of all; the estimator's guarantee is that of the sample."""
     plan = sampled_plan(COINS)
@@ -195,10 +202,10 @@ def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Pat
     assert 200 < users < 400
     collection.shuffle([tmp_path / "coins.messages"], out=tmp_path / "shuffled", plan=plan)
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert (report.guarantee.users, report.guarantee.schedule) == (users, plan.schedule.answered_by(users, 1e-6))
+    assert (report.guarantee.users, report.guarantee.schedule) == (users, plan.schedule.with_respondents(users, 1e-6))
     with pytest.raises(ValueError, match="say so by --drawn"):
         collection.encode(sampled_plan(FIXED), table, "value", out=tmp_path / "fixed.messages")
-    few = write_table(tmp_path / "few.parquet", value=data_of("krr", 300))
+    few = write_table(tmp_path / "few.parquet", value=random_column("krr", 300))
     assert collection.encode(sampled_plan(FIXED), few, "value", out=tmp_path / "fixed.messages", drawn=True) == 300
 
 
@@ -214,7 +221,7 @@ def test_the_command(table: Path, tmp_path: Path) -> None:
     assert outcome.status == 0
     assert "3,000 of 300 planned" in outcome.out
     assert "drawn " not in outcome.out
-    plan_of("krr").save(path)
+    small_plan("krr").save(path)
     outcome = run(*given, "--out", str(tmp_path / "three"), "--drawn")
     assert (outcome.status, outcome.err) == (
         2,

@@ -15,10 +15,10 @@ import pytest
 from scipy.stats import binom
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.tasks import ItemSets, KeyValue, Task
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.rules import Rules
+from shuffledp.tasks.cells import Rules
+from shuffledp.tasks.column_reader import ColumnReader
 
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
@@ -57,8 +57,8 @@ KEYED: dict[str, Mechanism] = {
 
 def covered(task: Task, mechanism: Mechanism, array: pa.Array, truth: dict[str, Any], repeats: int) -> dict[str, float]:
     """The share of truths in their intervals, of each quantity; what is not told is not counted."""
-    column = Column(("cell",), task, mechanism)
-    values, rng = column.values(array), np.random.default_rng(5)
+    column = ColumnReader(("cell",), task, mechanism)
+    values, rng = column.read_values(array), np.random.default_rng(5)
     inside, told = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
     for _ in range(repeats):
         estimate = mechanism.estimate(mechanism.randomize(values, random_source(rng)), len(array))
@@ -73,9 +73,9 @@ def covered(task: Task, mechanism: Mechanism, array: pa.Array, truth: dict[str, 
 
 
 def random_source(rng: np.random.Generator) -> Any:
-    from shuffledp.sampling.random import source_of
+    from shuffledp.sampling.random_sources import resolve_source
 
-    return source_of(rng)
+    return resolve_source(rng)
 
 
 def enough(shares: dict[str, float], trials: int) -> bool:
@@ -99,6 +99,7 @@ def pairs_case(rows: Callable[[int], list[tuple[str, float]]]) -> tuple[pa.Array
     return array, {"users": np.array([float(len(values)) for values in held]), "mean": means}
 
 
+@pytest.mark.exhaustive("privset", "sampling-rappor", "wheel")
 @pytest.mark.parametrize("name", FILLED)
 def test_sets_of_any_length_are_covered(name: str) -> None:
     """False-alarm rate 1e-7 for each kind of data; mechanisms for full sets are filled up with dummies."""
@@ -108,6 +109,7 @@ def test_sets_of_any_length_are_covered(name: str) -> None:
         assert enough(covered(task, FILLED[name], array, truth, REPEATS), REPEATS)
 
 
+@pytest.mark.exhaustive("collision")
 @pytest.mark.parametrize("name", KEYED)
 def test_pairs_of_any_length_are_covered(name: str) -> None:
     """Counts and means; a mean is told only where its count is above its error."""
@@ -125,14 +127,14 @@ def test_longer_lists_are_refused_or_drawn_from(task: Task, name: str) -> None:
     mechanism = sdp.PrivSet(3.0, 6, 1) if name == "privset" else sdp.PCKV(3.0, 5, 1)
     cells = ["tea;milk;wine;beer"] * 4000 if name == "privset" else ["tea:1;milk:1;wine:1;beer:1"] * 4000
     with pytest.raises(ValueError, match="expected at most 1 items in every row, got more in 4,000 of 4,000 rows"):
-        Column(("cell",), task, mechanism).values(pa.array(cells))
-    column = Column(("cell",), task, mechanism, Rules(longer="sample"))
-    drawn = column.values(pa.array(cells), random_source(np.random.default_rng(1)))
+        ColumnReader(("cell",), task, mechanism).read_values(pa.array(cells))
+    column = ColumnReader(("cell",), task, mechanism, Rules(longer="sample"))
+    drawn = column.read_values(pa.array(cells), random_source(np.random.default_rng(1)))
     counts = np.bincount(drawn.reshape(4000, -1)[:, 0].astype(int), minlength=5)
     assert (np.abs(counts[:4] - 1000) < 6 * np.sqrt(750)).all()
     assert counts[4] == 0
-    assert column.counted(pa.array(cells)).shortened == 4000
-    assert (column.values(pa.array(cells)) == column.values(pa.array(cells))).all()
+    assert column.count_changes(pa.array(cells)).shortened == 4000
+    assert (column.read_values(pa.array(cells)) == column.read_values(pa.array(cells))).all()
 
 
 def test_counts_of_which_few_messages_speak_are_covered() -> None:

@@ -15,19 +15,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import collection
+from shuffledp._core.errors import ShuffledpError
 from shuffledp.collection.collect import collect
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.input import format
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.engine import Engine, create_engine
+from shuffledp.collection.input import files
+from shuffledp.collection.input.files import FileTable
+from shuffledp.collection.input.tables import open_input
 from shuffledp.collection.job import Job
-from shuffledp.errors import ShuffledpError
-from shuffledp.testing.engine_check import KEY
-from tests.collection import COLOURS, data_of, everything_under, lot_of, messages_in, plan_of, write_table
+from shuffledp.spark.engine import Spark
+from shuffledp.testing.engines import KEY
+from tests.collection import (
+    COLOURS,
+    build_batch_spec,
+    list_paths,
+    random_column,
+    read_messages,
+    small_plan,
+    write_table,
+)
 
-PLAN = plan_of("krr")
+PLAN = small_plan("krr")
 COLUMN = PLAN.column("value")
 HIDDEN = ("_metadata", "_common_metadata", "_part.parquet", ".part-7.parquet.crc", ".hidden.parquet", "_SUCCESS")
 ODD = ("a[1]", "a{b,c}", "a*", "a?", "a b", "a\\b", "a%20b", "a,b", "x=1", "a#b", "a:b", "_a")
@@ -35,19 +42,19 @@ ODD = ("a[1]", "a{b,c}", "a*", "a?", "a b", "a\\b", "a%20b", "a,b", "x=1", "a#b"
 
 def rows_of(path: Path, room: Path, engine: Engine | None = None) -> int:
     """How many rows an engine counts and encodes."""
-    engine = engine_of("embedded") if engine is None else engine
+    engine = create_engine("embedded") if engine is None else engine
     table = FileTable(path)
     users = engine.check(table, COLUMN)
     encoded = room / "encoded"
-    engine.encode(table, COLUMN, KEY, lot_of(PLAN, users), encoded)
-    assert len(messages_in(encoded, 1)) == users
+    engine.encode(table, COLUMN, KEY, build_batch_spec(PLAN, users), encoded)
+    assert len(read_messages(encoded, 1)) == users
     shutil.rmtree(encoded)
     return users
 
 
 def refusal(path: Path, engine: Engine | None = None) -> str:
     """The sentence with which an engine refuses a path."""
-    engine = engine_of("embedded") if engine is None else engine
+    engine = create_engine("embedded") if engine is None else engine
     with pytest.raises((ValueError, ShuffledpError)) as caught:
         engine.check(FileTable(path), COLUMN)
     sentence = str(caught.value)
@@ -60,7 +67,7 @@ def parts_in(directory: Path, count: int = 3) -> Path:
     """A directory of files with different rows, 100 each."""
     directory.mkdir(parents=True)
     for number in range(count):
-        write_table(directory / f"part-{number}.parquet", value=data_of("krr", 100, seed=number))
+        write_table(directory / f"part-{number}.parquet", value=random_column("krr", 100, seed=number))
     return directory
 
 
@@ -84,7 +91,7 @@ def test_a_copy_of_a_file_is_no_second_file(tmp_path: Path) -> None:
     shutil.copy(data / "part-1.parquet", data / "part-7.parquet")
     assert "part-7.parquet is a copy of part-1.parquet, whose people would count twice" in refusal(data)
     with pytest.raises(ValueError, match=r"is a copy of part-1\.parquet"):
-        collection.encode(plan_of("krr"), data, "value", out=tmp_path / "ours.messages")
+        collection.encode(small_plan("krr"), data, "value", out=tmp_path / "ours.messages")
 
 
 @pytest.mark.parametrize("kind", ["Delta", "Iceberg", "Hudi"])
@@ -117,7 +124,7 @@ def test_nested_and_strange_files_are_not_left_out_in_silence(tmp_path: Path) ->
     shutil.move(data / "year=2024", data / "2024")
     assert "such as 2024/month=1/part-0.parquet" in refusal(data)
     data = parts_in(tmp_path / "mixed")
-    write_table(data / "more.csv", value=data_of("krr", 5))
+    write_table(data / "more.csv", value=random_column("krr", 5))
     assert "part-0.parquet and more.csv are files of different formats" in refusal(data)
     data = parts_in(tmp_path / "bare")
     shutil.move(data / "part-1.parquet", data / "part-1")
@@ -130,7 +137,7 @@ def test_nested_and_strange_files_are_not_left_out_in_silence(tmp_path: Path) ->
 def test_hidden_files_are_not_data(tmp_path: Path) -> None:
     """As for Spark: what begins with _ or . is not read, by anybody; where there is nothing else, that is told."""
     data = parts_in(tmp_path / "data")
-    whole = data_of("krr", 50, seed=9)
+    whole = random_column("krr", 50, seed=9)
     for name in (
         "_metadata",
         "_common_metadata",
@@ -166,14 +173,14 @@ def test_a_name_is_a_name_and_no_pattern(name: str, tmp_path: Path) -> None:
     if not name.startswith("_"):
         shutil.copy(data / "part-2.parquet", data / f"{name}.parquet")
         (data / "part-2.parquet").unlink()
-        write_table(data / "a1.parquet", value=data_of("krr", 7, seed=5))
+        write_table(data / "a1.parquet", value=random_column("krr", 7, seed=5))
         assert rows_of(data, tmp_path) == 307
         assert rows_of(data / f"{name}.parquet", tmp_path) == 100
 
 
 def test_suffixes_in_capitals(tmp_path: Path) -> None:
     """They are the same suffixes, alone and in a directory."""
-    array = data_of("krr", 60)
+    array = random_column("krr", 60)
     for name in ("data.PARQUET", "data.Pq", "data.pq"):
         pq.write_table(pa.table({"value": array}), tmp_path / name)
         assert rows_of(tmp_path / name, tmp_path) == 60
@@ -196,10 +203,10 @@ def test_a_column_has_one_type_in_all_files(tmp_path: Path) -> None:
         wanted = f"column 'value' is {other.type} in part-9.parquet, but string in the files before"
         assert wanted in refusal(data)
     data = parts_in(tmp_path / "without", 2)
-    write_table(data / "part-9.parquet", other=data_of("krr", 5))
+    write_table(data / "part-9.parquet", other=random_column("krr", 5))
     assert "has no column 'value'; it has other" in refusal(data)
     data = parts_in(tmp_path / "large", 1)
-    texts = data_of("krr", 30, seed=4)
+    texts = random_column("krr", 30, seed=4)
     write_table(data / "part-8.parquet", value=texts.cast(pa.large_string()))
     write_table(data / "part-9.parquet", value=texts.slice(5).dictionary_encode())
     assert rows_of(data, tmp_path) == 155
@@ -208,18 +215,18 @@ def test_a_column_has_one_type_in_all_files(tmp_path: Path) -> None:
 def test_columns_that_differ_in_case_only(tmp_path: Path) -> None:
     """The one that was named is read; a name that is there twice names none."""
     path = tmp_path / "data.parquet"
-    write_table(path, VALUE=pa.array([1] * 40), value=data_of("krr", 40), Value=pa.array(["pink"] * 40))
+    write_table(path, VALUE=pa.array([1] * 40), value=random_column("krr", 40), Value=pa.array(["pink"] * 40))
     assert rows_of(path, tmp_path) == 40
-    table = pa.table([data_of("krr", 40), data_of("krr", 40)], names=["value", "value"])
+    table = pa.table([random_column("krr", 40), random_column("krr", 40)], names=["value", "value"])
     pq.write_table(table, tmp_path / "twice.parquet")
     assert "has 2 columns 'value'; give each its own name" in refusal(tmp_path / "twice.parquet")
     with pytest.raises(ValueError, match=r"^input: the data has 2 columns 'value'; give each its own name\.$"):
-        table_of(table, "value")
+        open_input(table, "value")
 
 
 def lying(path: Path, told: int) -> Path:
     """A file of 40 rows whose footer tells of another number."""
-    pq.write_table(pa.table({"value": data_of("krr", 40)}), path, compression="none", use_dictionary=False)
+    pq.write_table(pa.table({"value": random_column("krr", 40)}), path, compression="none", use_dictionary=False)
     content = path.read_bytes()
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     changed = content[start:-8]
@@ -303,13 +310,13 @@ def test_what_a_row_held_is_not_told(tmp_path: Path) -> None:
     for (content, sentence), name in zip(told.items(), ("laplace", "krr"), strict=True):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=sentence) as caught:
-            engine_of("embedded").check(FileTable(path), plan_of(name).column("value"))
+            create_engine("embedded").check(FileTable(path), small_plan(name).column("value"))
         assert "secret" not in str(caught.value)
 
 
 def test_long_quoted_values_cross_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a block ends does not change what a row is."""
-    monkeypatch.setattr(format, "CSV_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(files, "CSV_BLOCK_BYTES", 4096)
     rng = np.random.default_rng(3)
     values = [COLOURS[k] for k in rng.integers(0, 4, 2000)]
     path = tmp_path / "data.csv"
@@ -347,8 +354,8 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch: p
     """Other values, the same size and the same time: nothing is released."""
     path = tmp_path / "data.csv"
     path.write_text("value\n" + "red\n" * 500, "utf-8")
-    plan, status = plan_of("krr", users=500), path.stat()
-    read, key = FileTable.read, Job.key
+    plan, status = small_plan("krr", users=500), path.stat()
+    read, key = FileTable.read, Job.load_key
 
     def changing(self: FileTable, *arguments: Any) -> Any:
         yield from read(self, *arguments)
@@ -359,39 +366,39 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(FileTable, "read", changing)
         return key(self)
 
-    monkeypatch.setattr(Job, "key", key_then_change)
+    monkeypatch.setattr(Job, "load_key", key_then_change)
     with pytest.raises(ValueError, match=r"^input: the file has changed during the collection\.$"):
         collect(plan, path, "value", out=tmp_path / "out")
-    assert everything_under(tmp_path) == ["data.csv"]
+    assert list_paths(tmp_path) == ["data.csv"]
 
 
 # --- both engines -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_spark_reads_the_same_rows(spark: Spark, tmp_path: Path) -> None:
     """Odd and hidden names beside what a pattern would find, columns in capitals, quoted line breaks."""
     odd = tmp_path / "a[1]{b,c}*? \\x=1"
     odd.mkdir()
     parts_in(tmp_path / "a1b")
     for number, name in enumerate(ODD):
-        write_table(odd / f"p{name}.parquet", value=data_of("krr", 10 + number, seed=number))
+        write_table(odd / f"p{name}.parquet", value=random_column("krr", 10 + number, seed=number))
     for name in ("pa1", "pab", "paX"):
-        write_table(odd / f"{name}.PARQUET", value=data_of("krr", 7, seed=len(name)).slice(len(name)))
+        write_table(odd / f"{name}.PARQUET", value=random_column("krr", 7, seed=len(name)).slice(len(name)))
         (odd / f"{name}.PARQUET").rename(odd / f"_{name}.parquet")
     for name in HIDDEN:
-        pq.write_table(pa.table({"value": data_of("krr", 50, seed=9)}), odd / name)
+        pq.write_table(pa.table({"value": random_column("krr", 50, seed=9)}), odd / name)
     (odd / "pa:b.parquet").unlink()
     quoted = tmp_path / "quoted.csv"
     quoted.write_bytes(GOOD["quoted newlines"].encode())
     capitals = tmp_path / "capitals.parquet"
-    write_table(capitals, VALUE=pa.array([1] * 40), value=data_of("krr", 40))
-    hidden = write_table(tmp_path / "_a:b.parquet", value=data_of("krr", 20))
+    write_table(capitals, VALUE=pa.array([1] * 40), value=random_column("krr", 40))
+    hidden = write_table(tmp_path / "_a:b.parquet", value=random_column("krr", 20))
     for path in (odd, quoted, capitals, hidden):
         assert rows_of(path, tmp_path, spark) == rows_of(path, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_spark_refuses_what_is_refused(spark: Spark, tmp_path: Path) -> None:
     """Bad CSV files by the same sentence; a file that lies about its rows; a file of another type."""
     path = tmp_path / "data.csv"

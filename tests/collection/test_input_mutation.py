@@ -19,23 +19,22 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from shuffledp.collection.input import parquet_page
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.input.parquet_page import Damaged, demand_sound
+from shuffledp.collection.input import files as parquet_page
+from shuffledp.collection.input.files import DamagedFile, FileTable, check_pages
 
 CASES = 500
-MOST_MEGABYTES = 64
+MAX_MEGABYTES = 64
 """Beyond what one good file takes."""
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_damaged_table_is_a_sentence_or_is_read_right(kind: str, tmp_path: Path) -> None:
     """Bits flipped, bytes cut, doubled, inserted; footers edited, exchanged, of another length; with users and without.
 
     No case takes longer than the 20 seconds after which the process ends itself, and none takes much memory.
     """
-    command = [sys.executable, "-m", "tests.collection.mutation", kind, str(CASES), str(tmp_path)]
+    command = [sys.executable, "-m", "tests.collection.damaged_tables", kind, str(CASES), str(tmp_path)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr[-2000:]
     document = json.loads(found.stdout)
@@ -46,13 +45,13 @@ def test_a_damaged_table_is_a_sentence_or_is_read_right(kind: str, tmp_path: Pat
     sorts = Counter(case["what"] for case in document["cases"])
     assert sorts["sentence"] > CASES // 2
     assert sorts["rows"] > CASES // 50
-    assert document["megabytes"] < MOST_MEGABYTES
+    assert document["megabytes"] < MAX_MEGABYTES
 
 
 def damage_of(path: Path, columns: list[str]) -> str:
     """What is said of a file."""
-    with pytest.raises(Damaged) as caught:
-        demand_sound(path, pq.read_metadata(path), columns)
+    with pytest.raises(DamagedFile) as caught:
+        check_pages(path, pq.read_metadata(path), columns)
     return str(caught.value)
 
 
@@ -76,7 +75,7 @@ def test_good_files_of_all_sorts_are_sound(version: str, compression: str, tmp_p
         pq.write_table(
             part, path, compression=compression, data_page_version=version, data_page_size=1000, row_group_size=777
         )
-        demand_sound(path, pq.read_metadata(path), table.column_names)
+        check_pages(path, pq.read_metadata(path), table.column_names)
 
 
 def test_pages_that_cannot_be_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +84,7 @@ def test_pages_that_cannot_be_are_told(tmp_path: Path, monkeypatch: pytest.Monke
     pq.write_table(pa.table({"value": ["red"] * 500}), file, use_dictionary=False, compression="none")
     path.write_bytes(file.getvalue())
     with monkeypatch.context() as patched:
-        patched.setattr(parquet_page, "MOST_PAGE_BYTES", 100)
+        patched.setattr(parquet_page, "MAX_PAGE_BYTES", 100)
         assert "where at most 100 are read" in damage_of(path, ["value"])
     content = bytearray(file.getvalue())
     # After the four bytes of the beginning: the page's type, then its size in memory and in the file.
@@ -96,7 +95,7 @@ def test_pages_that_cannot_be_are_told(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(file.getvalue()[:4] + bytes([0xF]) * 300 + file.getvalue()[304:])
     damage_of(path, ["value"])
     # Columns that are not read need not be sound.
-    demand_sound(path, pq.read_metadata(path), ["other"])
+    check_pages(path, pq.read_metadata(path), ["other"])
 
 
 # --- archives and files of Arrow --------------------------------------------------------------------------------------
@@ -127,6 +126,7 @@ def _whole_files() -> dict[str, bytes]:
     }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_damaged_archives_and_files_of_arrow_are_sentences(tmp_path: Path) -> None:
     """In a process of its own, which none of them ends; without damage all rows are read."""
     paths = []
@@ -149,8 +149,8 @@ def test_damaged_archives_and_files_of_arrow_are_sentences(tmp_path: Path) -> No
 READING = """
 import json, random, sys
 from pathlib import Path
-from shuffledp.collection.input.file_table import FileTable
-from tests.collection.mutation import cut, double, flip, overwrite, remove
+from shuffledp.collection.input.files import FileTable
+from tests.collection.damaged_tables import truncate, duplicate, flip, overwrite, remove
 found = []
 for path in map(Path, sys.argv[1:]):
     content = path.read_bytes()
@@ -158,7 +158,7 @@ for path in map(Path, sys.argv[1:]):
     for number in range(120):
         rng, changed = random.Random(number), bytearray(content)
         for _ in range(rng.choice((1, 1, 2, 3))):
-            rng.choice((flip, overwrite, cut, remove, double))(rng, changed)
+            rng.choice((flip, overwrite, truncate, remove, duplicate))(rng, changed)
         path.write_bytes(bytes(changed))
         try:
             for batch in FileTable(path).read(["value"], 1000):
@@ -187,13 +187,13 @@ def test_archives_that_cannot_be_read_in_pieces_are_refused(tmp_path: Path) -> N
 LONG, ROWS = 2000, 1 << 19
 MEASURING = """
 import json, resource, sys
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.input.table import chunks
+from shuffledp.collection.input.files import FileTable
+from shuffledp.collection.input.base import rechunk
 list(FileTable(sys.argv[1]).read(["few"], 1 << 17))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rows = sum(map(len, FileTable(sys.argv[1]).read(["value"], 1 << 17)))
 try:
-    sum(map(len, chunks((one.column(0) for one in FileTable(sys.argv[1]).read(["value"], 1 << 17)), 1 << 17)))
+    sum(map(len, rechunk((one.column(0) for one in FileTable(sys.argv[1]).read(["value"], 1 << 17)), 1 << 17)))
     told = ""
 except ValueError as error:
     told = str(error)
@@ -201,6 +201,7 @@ print(json.dumps([rows, told, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrs
 """
 
 
+@pytest.mark.exhaustive("delta.parquet", "list.parquet")
 @pytest.mark.parametrize("kind", ["category.parquet", "list.parquet", "delta.parquet", "feather"])
 def test_a_small_file_of_long_texts_takes_little_memory(kind: str, tmp_path: Path) -> None:
     """A gigabyte of texts that a dictionary, or one text like the one before, makes a file of kilobytes."""

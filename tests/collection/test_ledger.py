@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from shuffledp import KRR, amplify
-from shuffledp.collection.chain import LedgerFailed
-from shuffledp.collection.collect import Request, collect, run
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon, curve_of_entry
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.ledger import Ledger, RoundTaken
-from shuffledp.document import rounded_up
-from shuffledp.version import __version__
-from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp._core.formatting import format_rounded_up
+from shuffledp._core.version import __version__
+from shuffledp.collection.collect import CollectionRequest, collect, run_collection
+from shuffledp.collection.engine import create_engine
+from shuffledp.collection.input.files import FileTable
+from shuffledp.ledger.guarantee import Guarantee, composed_epsilon, compute_entry_curve
+from shuffledp.ledger.ledger import Ledger, RoundTaken
+from shuffledp.ledger.storage import LedgerError
+from tests.collection import list_paths, new_ledger, random_column, small_plan, write_table
 
 # Entries of a few plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -32,30 +33,30 @@ DIGEST = "ab" * 32
 
 
 def alone(**changes: Any) -> Guarantee:
-    return Guarantee(plan_of("krr", users=USERS, **(CHEAP | changes)), USERS)
+    return Guarantee(small_plan("krr", users=USERS, **(CHEAP | changes)), USERS)
 
 
 def test_entries_tell_their_privacy_again(place: Path | str) -> None:
     """A fresh reader computes from the file what amplify says of the mechanism."""
     ledger = new_ledger(place)
-    guarantee = Guarantee(plan_of("krr"), 5000)
+    guarantee = Guarantee(small_plan("krr"), 5000)
     ledger.reserve("a", guarantee)
-    (standing,) = Ledger(place).standings("test", delta=1e-7)
+    (standing,) = Ledger(place).budget_statuses("test", delta=1e-7)
     (entry,) = standing.entries
     direct = amplify(KRR(epsilon=2.0, options=4), 5000, effort="quick")
-    assert curve_of_entry(entry.recipe).epsilon(1e-7).upper == direct.epsilon(1e-7).upper
+    assert compute_entry_curve(entry.recipe).epsilon(1e-7).upper == direct.epsilon(1e-7).upper
     assert standing.epsilon == direct.epsilon(1e-7).upper
     assert entry.epsilon == direct.epsilon(1e-6).upper
-    assert (entry.state, entry.released, standing.budget, standing.left) == ("reserved", None, None, None)
+    assert (entry.state, entry.released, standing.budget, standing.remaining) == ("reserved", None, None, None)
 
 
 def test_rounds_are_composed_soundly(place: Path | str) -> None:
     """Never below one round alone, and at most the sum of the rounds at a share of δ each."""
     ledger = new_ledger(place, "test", "elsewhere")
     for number, users in enumerate((2000, 3000, 4000)):
-        ledger.reserve(str(number), Guarantee(plan_of("krr"), users))
-    ledger.reserve("other", Guarantee(plan_of("krr", population="elsewhere"), 9000))
-    elsewhere, everyone, standing = ledger.standings(delta=1e-6)
+        ledger.reserve(str(number), Guarantee(small_plan("krr"), users))
+    ledger.reserve("other", Guarantee(small_plan("krr", population="elsewhere"), 9000))
+    elsewhere, everyone, standing = ledger.budget_statuses(delta=1e-6)
     assert (everyone.population, everyone.entries, everyone.epsilon) == ("everyone", (), 0.0)
     assert (elsewhere.population, len(elsewhere.entries)) == ("elsewhere", 1)
     mechanism = KRR(epsilon=2.0, options=4)
@@ -73,12 +74,14 @@ def test_a_budget_refuses_what_would_exceed_it(place: Path | str) -> None:
     ledger.set_budget("test", twice, 1e-6)
     ledger.reserve("a", alone())
     ledger.reserve("b", alone())
-    with pytest.raises(TooWeak, match=r"would bring 'test' from ε = .* above the budget .*; nothing was collected\.$"):
+    with pytest.raises(
+        GuaranteeTooWeak, match=r"would bring 'test' from ε = .* above the budget .*; nothing was collected\.$"
+    ):
         ledger.reserve("c", alone())
     ledger.reserve("c", alone(population="elsewhere"))
-    (standing,) = ledger.standings("test")
+    (standing,) = ledger.budget_statuses("test")
     assert [entry.id for entry in standing.entries] == ["a", "b"]
-    assert standing.left == 0.0
+    assert standing.remaining == 0.0
     assert standing.epsilon == twice
 
 
@@ -88,7 +91,7 @@ def test_a_reservation_can_be_given_back_and_a_release_cannot(place: Path | str)
     ledger.set_budget("test", alone().value.upper * 1.01, 1e-6)
     ledger.reserve("a", alone())
     ledger.reserve("a", alone())  # a run that goes on
-    with pytest.raises(TooWeak):
+    with pytest.raises(GuaranteeTooWeak):
         ledger.reserve("b", alone())
     assert ledger.has_reserved("a")
     ledger.give_back("a")
@@ -101,12 +104,12 @@ def test_a_reservation_can_be_given_back_and_a_release_cannot(place: Path | str)
         ledger.settle("b", alone(), "ff" * 32)
     with pytest.raises(ValueError, match="cannot be taken back"):
         ledger.give_back("b")
-    with pytest.raises(TooWeak):
+    with pytest.raises(GuaranteeTooWeak):
         ledger.reserve("a", alone())
     for use in (ledger.give_back, lambda id_: ledger.settle(id_, alone(), DIGEST)):
         with pytest.raises(ValueError, match="there is no collection z"):
             use("z")
-    (entry,) = Ledger(ledger.path).standings("test")[0].entries
+    (entry,) = Ledger(ledger.path).budget_statuses("test")[0].entries
     assert (entry.id, entry.state, entry.digest, entry.software) == ("b", "released", DIGEST, __version__)
 
 
@@ -116,14 +119,14 @@ def test_what_is_settled_is_those_who_came(place: Path | str) -> None:
     planned, came = (Guarantee(alone().plan, users) for users in (20_000, 10_000))
     ledger.set_budget("test", came.value.upper * 0.99, 1e-6)
     ledger.reserve("a", planned)
-    with pytest.raises(TooWeak, match=r"above the budget .*; nothing was released"):
+    with pytest.raises(GuaranteeTooWeak, match=r"above the budget .*; nothing was released"):
         ledger.settle("a", came, DIGEST)
     assert ledger.has_reserved("a")
     ledger.set_budget("test", came.value.upper, 1e-6)
     ledger.settle("a", came, DIGEST)
-    (standing,) = ledger.standings("test")
+    (standing,) = ledger.budget_statuses("test")
     assert (standing.entries[0].users, standing.spent) == (10_000, came.value.upper)
-    assert standing.left == 0.0
+    assert standing.remaining == 0.0
 
 
 def test_a_reservation_that_was_granted_may_become_smaller(place: Path | str) -> None:
@@ -132,7 +135,7 @@ def test_a_reservation_that_was_granted_may_become_smaller(place: Path | str) ->
     ledger.reserve("a", alone())
     ledger.set_budget("test", alone().value.upper / 10, 1e-6)
     ledger.settle("a", Guarantee(alone().plan, USERS + 1), DIGEST)
-    assert ledger.standings("test")[0].entries[0].users == USERS + 1
+    assert ledger.budget_statuses("test")[0].entries[0].users == USERS + 1
 
 
 def test_a_role_books_the_same_messages_once(place: Path | str) -> None:
@@ -146,35 +149,41 @@ def test_a_role_books_the_same_messages_once(place: Path | str) -> None:
     assert ledger.book(alone(epsilon_local=0.4), DIGEST) != first
     assert ledger.book(alone(population="others"), DIGEST) != first
     assert ledger.book(alone(), "ff" * 32) != first
-    assert [len(standing.entries) for standing in ledger.standings()] == [0, 1, 3]
+    assert [len(standing.entries) for standing in ledger.budget_statuses()] == [0, 1, 3]
     ledger.set_budget("test", 1e-3, 1e-6)
-    with pytest.raises(TooWeak):
+    with pytest.raises(GuaranteeTooWeak):
         ledger.book(alone(), "ee" * 32)
-    assert len(ledger.standings("test")[0].entries) == 3
+    assert len(ledger.budget_statuses("test")[0].entries) == 3
 
 
 def test_a_ledger_is_created_on_purpose(tmp_path: Path) -> None:
     """Whatever is asked of one that is not there is a sentence, and leaves nothing."""
     ledger = Ledger(tmp_path / "ledger.sqlite")
     uses: tuple[Callable[[], Any], ...] = (
-        ledger.standings, ledger.head, ledger.accept, lambda: ledger.register("test"), lambda: ledger.give_back("a"),
-        lambda: ledger.set_budget("test", 1.0, 1e-6), lambda: ledger.reserve("a", alone()),
-        lambda: ledger.book(alone(), DIGEST), lambda: ledger.has_reserved("a"),
-    )  # fmt: skip
+        ledger.budget_statuses,
+        ledger.head,
+        ledger.accept,
+        lambda: ledger.register("test"),
+        lambda: ledger.give_back("a"),
+        lambda: ledger.set_budget("test", 1.0, 1e-6),
+        lambda: ledger.reserve("a", alone()),
+        lambda: ledger.book(alone(), DIGEST),
+        lambda: ledger.has_reserved("a"),
+    )
     for use in uses:
-        with pytest.raises(LedgerFailed, match=r"there is no ledger at .*; create it by `shuffledp ledger create`, .*"):
+        with pytest.raises(LedgerError, match=r"there is no ledger at .*; create it by `shuffledp ledger create`, .*"):
             use()
-    assert everything_under(tmp_path) == []
+    assert list_paths(tmp_path) == []
     Ledger.create(ledger.path)
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
-    assert everything_under(tmp_path) == ["ledger.sqlite"]
+    assert list_paths(tmp_path) == ["ledger.sqlite"]
     before = ledger.path.read_bytes()
-    with pytest.raises(LedgerFailed, match="is already there"):
+    with pytest.raises(LedgerError, match="is already there"):
         Ledger.create(ledger.path)
     assert ledger.path.read_bytes() == before
     with pytest.raises(ValueError, match="epsilon must be above 0"):
         ledger.set_budget("test", 0.0, 1e-6)
-    with pytest.raises(LedgerFailed, match="cannot create"):
+    with pytest.raises(LedgerError, match="cannot create"):
         Ledger.create(ledger.path / "inside")
 
 
@@ -187,8 +196,8 @@ def test_what_is_no_ledger_is_a_sentence(tmp_path: Path, content: bytes | None) 
             connection.execute("CREATE TABLE collection (id TEXT PRIMARY KEY)")
     else:
         path.write_bytes(content)
-    with pytest.raises(LedgerFailed, match=r"^ledger: .*ledger.sqlite.*\.$"):
-        Ledger(path).standings()
+    with pytest.raises(LedgerError, match=r"^ledger: .*ledger.sqlite.*\.$"):
+        Ledger(path).budget_statuses()
 
 
 def test_the_default_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +225,8 @@ def test_a_population_has_one_name(place: Path | str) -> None:
     ledger = new_ledger(place, NAMES[0])
     for number, name in enumerate(NAMES):
         ledger.reserve(str(number), alone(population=name))
-    assert [len(standing.entries) for standing in ledger.standings()] == [len(NAMES), 0]
-    assert ledger.standings(NAMES[2])[0].population == "café visitors"
+    assert [len(standing.entries) for standing in ledger.budget_statuses()] == [len(NAMES), 0]
+    assert ledger.budget_statuses(NAMES[2])[0].population == "café visitors"
 
 
 def test_an_unknown_population_is_refused_with_a_suggestion(place: Path | str) -> None:
@@ -227,14 +236,14 @@ def test_an_unknown_population_is_refused_with_a_suggestion(place: Path | str) -
         lambda: ledger.reserve("a", alone(population="vistors")),
         lambda: ledger.book(alone(population="vistors"), DIGEST),
         lambda: ledger.set_budget("vistors", 1.0, 1e-6),
-        lambda: ledger.standings("vistors"),
+        lambda: ledger.budget_statuses("vistors"),
     ):
         with pytest.raises(
-            LedgerFailed, match=r"knows no population 'vistors'; did you mean 'visitors'\? .*ledger register 'vistors'"
+            LedgerError, match=r"knows no population 'vistors'; did you mean 'visitors'\? .*ledger register 'vistors'"
         ):
             use()
-    with pytest.raises(LedgerFailed, match="it knows everyone, visitors"):
-        ledger.standings("zzz")
+    with pytest.raises(LedgerError, match="it knows everyone, visitors"):
+        ledger.budget_statuses("zzz")
     assert ledger.head().entries == 3
     with pytest.raises(ValueError, match="population must be a name"):
         ledger.register(" \u200b ")
@@ -245,12 +254,12 @@ def test_both_deltas_are_told(place: Path | str) -> None:
     ledger = new_ledger(place)
     ledger.reserve("a", alone())
     curve = alone().curve
-    (standing,) = ledger.standings("test")
+    (standing,) = ledger.budget_statuses("test")
     assert (standing.delta, standing.epsilon) == (1e-6, curve.epsilon(1e-6).upper)
     ledger.set_budget("test", 5.0, 1e-4)
-    (standing,) = ledger.standings("test", 1e-6)
+    (standing,) = ledger.budget_statuses("test", 1e-6)
     assert (standing.delta, standing.epsilon) == (1e-6, curve.epsilon(1e-6).upper)
-    assert (standing.spent, standing.left) == (curve.epsilon(1e-4).upper, 5.0 - curve.epsilon(1e-4).upper)
+    assert (standing.spent, standing.remaining) == (curve.epsilon(1e-4).upper, 5.0 - curve.epsilon(1e-4).upper)
 
 
 def spend(path: Path, name: str, begin: Any, results: Any) -> None:
@@ -259,7 +268,7 @@ def spend(path: Path, name: str, begin: Any, results: Any) -> None:
     try:
         Ledger(path).reserve(name, alone())
         results.put("reserved")
-    except TooWeak:
+    except GuaranteeTooWeak:
         results.put("refused")
 
 
@@ -276,7 +285,7 @@ def test_two_runs_at_once_cannot_both_spend_a_budget(place: Path | str) -> None:
     for process in processes:
         process.join(60)
     assert answers == ["refused", "refused", "refused", "reserved"]
-    (standing,) = Ledger(place).standings("test")
+    (standing,) = Ledger(place).budget_statuses("test")
     assert len(standing.entries) == 1
 
 
@@ -288,7 +297,7 @@ def test_a_look_waits_for_nobody_and_sees_whole_entries(tmp_path: Path) -> None:
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM event")
-    (standing,) = ledger.standings("test")
+    (standing,) = ledger.budget_statuses("test")
     assert [entry.id for entry in standing.entries] == ["a"]
     other.execute("ROLLBACK")
     other.close()
@@ -296,32 +305,36 @@ def test_a_look_waits_for_nobody_and_sees_whole_entries(tmp_path: Path) -> None:
 
 def test_a_refused_collection_leaves_nothing(tmp_path: Path) -> None:
     """Neither output nor entry; and one that misses the target is not even asked for at the ledger."""
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS))
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", USERS))
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", alone().value.upper / 2, 1e-6)
-    before = everything_under(tmp_path)
-    request = Request(alone().plan, FileTable(path), ("value",), tmp_path / "out", ledger.path)
-    with pytest.raises(TooWeak, match="above the budget"):
-        run(request, engine_of("embedded"))
-    assert everything_under(tmp_path) == before
-    assert ledger.standings("test")[0].entries == ()
+    before = list_paths(tmp_path)
+    request = CollectionRequest(alone().plan, FileTable(path), ("value",), tmp_path / "out", ledger.path)
+    with pytest.raises(GuaranteeTooWeak, match="above the budget"):
+        run_collection(request, create_engine("embedded"))
+    assert list_paths(tmp_path) == before
+    assert ledger.budget_statuses("test")[0].entries == ()
 
 
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, rounds: int) -> None:
     """The ε that was really achieved is named; --allow-weaker releases it, and the report says so."""
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 400))
-    target = Guarantee(plan_of("krr", users=3000, rounds=rounds), 3000).epsilon
-    plan = plan_of("krr", users=3000, epsilon=target * 1.0001, rounds=rounds)
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", 400))
+    target = Guarantee(small_plan("krr", users=3000, rounds=rounds), 3000).epsilon
+    plan = small_plan("krr", users=3000, epsilon=target * 1.0001, rounds=rounds)
     achieved = Guarantee(plan, 400).epsilon
     assert achieved > plan.epsilon
     new_ledger(tmp_path / "ledger.sqlite")
-    request = Request(plan, FileTable(path), ("value",), tmp_path / "out", tmp_path / "ledger.sqlite")
-    with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {rounded_up(achieved)}"):
-        run(request, engine_of("embedded"))
-    assert everything_under(tmp_path) == ["data.parquet", "ledger.sqlite"]
-    weaker = Request(plan, FileTable(path), ("value",), tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
-    report = run(weaker, engine_of("embedded"))
+    request = CollectionRequest(plan, FileTable(path), ("value",), tmp_path / "out", tmp_path / "ledger.sqlite")
+    with pytest.raises(
+        GuaranteeTooWeak, match=rf"400 users took part where 3000 were planned.*ε = {format_rounded_up(achieved)}"
+    ):
+        run_collection(request, create_engine("embedded"))
+    assert list_paths(tmp_path) == ["data.parquet", "ledger.sqlite"]
+    weaker = CollectionRequest(
+        plan, FileTable(path), ("value",), tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True
+    )
+    report = run_collection(weaker, create_engine("embedded"))
     document = report.document()
     assert document["users"] == 400
     assert document["guarantee"]["target_met"] is False
@@ -334,23 +347,25 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
 
 def test_a_bound_that_is_no_guarantee_is_refused(tmp_path: Path) -> None:
     """The published formula may be planned with, but not collected under."""
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 400))
-    plan = plan_of("krr", users=400, bound="variation-ratio-published")
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", 400))
+    plan = small_plan("krr", users=400, bound="variation-ratio-published")
     with pytest.raises(ValueError, match="is no guarantee"):
-        run(Request(plan, FileTable(path), ("value",), tmp_path / "out", None), engine_of("embedded"))
-    assert everything_under(tmp_path) == ["data.parquet"]
+        run_collection(
+            CollectionRequest(plan, FileTable(path), ("value",), tmp_path / "out", None), create_engine("embedded")
+        )
+    assert list_paths(tmp_path) == ["data.parquet"]
 
 
 def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checking the target, asking the budget and telling what was spent share one curve."""
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS))
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", USERS))
     built: list[Any] = []
 
     def counted(*arguments: Any, **named: Any) -> Any:
         built.append(arguments)
         return amplify(*arguments, **named)
 
-    monkeypatch.setattr("shuffledp.collection.guarantee.amplify", counted)
+    monkeypatch.setattr("shuffledp.ledger.guarantee.amplify", counted)
     new_ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
     collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")
     assert len(built) == 1
@@ -362,22 +377,22 @@ def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_next_free_round_is_collected(tmp_path: Path, place: Path | str) -> None:
     """Each round once, and none that is not planned; reports say which of how many it is."""
     ledger = new_ledger(place)
-    plan, data = alone(rounds=3).plan, data_of("krr", USERS)
+    plan, data = alone(rounds=3).plan, random_column("krr", USERS)
     for number in (1, 2, 3):
         report = collect(plan, data, out=tmp_path / str(number), ledger=place)
         assert report.document()["guarantee"]["round"] == number
         assert f"This is round {number} of 3. Over 3 such rounds: ε = " in report.statement()
         assert ("round", f"{number} of 3") in report.summary()
         assert f"| round | {number} of 3 |" in (tmp_path / str(number) / "report.md").read_text("utf-8")
-    before = everything_under(tmp_path)
+    before = list_paths(tmp_path)
     with pytest.raises(RoundTaken, match=r"all 3 rounds of the plan .* were released, each once; plan more rounds to"):
         collect(plan, data, out=tmp_path / "more", ledger=place)
     with pytest.raises(RoundTaken, match=r"round 2 of 3 of the plan .* was released on 20.* plan more rounds\.$"):
         collect(plan, data, out=tmp_path / "more", ledger=place, round_number=2)
     with pytest.raises(ValueError, match="round must be at most 3, as planned, got 4"):
         collect(plan, data, out=tmp_path / "more", ledger=place, round_number=4)
-    assert everything_under(tmp_path) == before
-    (standing,) = ledger.standings("test")
+    assert list_paths(tmp_path) == before
+    (standing,) = ledger.budget_statuses("test")
     assert [(entry.plan, entry.round, entry.rounds) for entry in standing.entries] == [
         (plan.fingerprint, number, 3) for number in (1, 2, 3)
     ]
@@ -389,7 +404,7 @@ def test_the_next_free_round_is_collected(tmp_path: Path, place: Path | str) -> 
 
 def test_without_a_ledger_nobody_knows_which_round_is_next(tmp_path: Path) -> None:
     """Where a plan has but one round it is that one."""
-    plan, data = alone(rounds=3).plan, data_of("krr", USERS)
+    plan, data = alone(rounds=3).plan, random_column("krr", USERS)
     with pytest.raises(
         ValueError, match=r"collect: the plan has 3 rounds, and no ledger says .*; say it by --round\.$"
     ):
@@ -416,7 +431,7 @@ def test_a_reserved_round_is_not_free(place: Path | str) -> None:
         ledger.reserve("b", of(1))
     with pytest.raises(RoundTaken, match="is reserved by the collection a"):
         ledger.book(of(1), DIGEST)
-    with pytest.raises(LedgerFailed, match=r"a was reserved for round 1 of 2 of the plan .*, got round 2 of the plan"):
+    with pytest.raises(LedgerError, match=r"a was reserved for round 1 of 2 of the plan .*, got round 2 of the plan"):
         ledger.book(of(2), DIGEST, "a")
     ledger.give_back("a")
     assert ledger.next_round(plan) == 1
@@ -434,12 +449,12 @@ def test_entries_from_before_rounds_were_written_down(place: Path | str) -> None
     ledger = new_ledger(place)
     ledger.reserve("a", alone(rounds=4))
     ledger.settle("a", alone(rounds=4), DIGEST)
-    (event,) = [event for event in ledger._file.events() if event.kind == "settle"]
+    (event,) = [event for event in ledger._file.read_events() if event.kind == "settle"]
     assert {"plan", "round", "rounds", "bundles"}.isdisjoint(event.payload)
-    (entry,) = ledger.standings("test")[0].entries
-    assert (entry.plan, entry.round, entry.round_words) == (None, None, "-")
+    (entry,) = ledger.budget_statuses("test")[0].entries
+    assert (entry.plan, entry.round, entry.round_text) == (None, None, "-")
     plan = alone(rounds=4).plan
-    with pytest.raises(LedgerFailed, match=r"has 1 collection like this one from before rounds were .* by --round"):
+    with pytest.raises(LedgerError, match=r"has 1 collection like this one from before rounds were .* by --round"):
         ledger.next_round(plan)
-    ledger.demand_free(plan, 2)
+    ledger.check_round_is_free(plan, 2)
     assert ledger.next_round(alone(rounds=4, epsilon_local=0.4).plan) == 1

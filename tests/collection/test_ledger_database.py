@@ -9,12 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import collect
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.ledger_place import LedgerAddress, place_of
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.ledger.storage import LedgerAddress, LedgerError, parse_location
 from tests.cli import run as run_command
-from tests.collection import data_of, new_ledger, write_table
+from tests.collection import new_ledger, random_column, write_table
 from tests.collection.test_ledger import DIGEST, USERS, alone
 from tests.service.postgres import Postgres
 
@@ -33,18 +32,20 @@ def url(database_server: Postgres) -> str:
     return database_server.new_database()
 
 
+@pytest.mark.database
 def test_it_is_created_on_purpose(url: str) -> None:
     """And once: looking at it creates nothing."""
     for _ in range(2):
-        with pytest.raises(LedgerFailed, match=r"there is no ledger at postgresql://.*ledger create"):
-            Ledger(url).standings()
+        with pytest.raises(LedgerError, match=r"there is no ledger at postgresql://.*ledger create"):
+            Ledger(url).budget_statuses()
     ledger = Ledger.create(url)
-    with pytest.raises(LedgerFailed, match="already there; a ledger is created only once"):
+    with pytest.raises(LedgerError, match="already there; a ledger is created only once"):
         Ledger.create(url)
-    assert [standing.population for standing in ledger.standings()] == ["everyone"]
+    assert [standing.population for standing in ledger.budget_statuses()] == ["everyone"]
     assert isinstance(ledger.path, LedgerAddress)
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
@@ -62,10 +63,11 @@ def test_what_is_changed_there_is_noticed(url: str, statement: str, words: str) 
     """By the chain, or by what was last seen here."""
     ledger = new_ledger(url, "other test")
     changed(url, statement)
-    with pytest.raises(LedgerFailed, match=words):
-        ledger.standings()
+    with pytest.raises(LedgerError, match=words):
+        ledger.budget_statuses()
 
 
+@pytest.mark.database
 def test_an_older_state_that_is_restored_is_noticed(url: str) -> None:
     """A chain that is whole, and shorter than it was."""
     ledger = new_ledger(url)
@@ -73,12 +75,13 @@ def test_an_older_state_that_is_restored_is_noticed(url: str) -> None:
     ledger.reserve("a", alone())
     back = f"UPDATE shuffledp_ledger_head SET number = {before.entries}, hash = '{before.hash}'"
     changed(url, f"DELETE FROM shuffledp_ledger_event WHERE number > {before.entries}", back)
-    with pytest.raises(LedgerFailed, match="it was replaced, restored or edited"):
+    with pytest.raises(LedgerError, match="it was replaced, restored or edited"):
         ledger.reserve("b", alone())
     ledger.accept()
-    assert ledger.standings("test")[0].accepted
+    assert ledger.budget_statuses("test")[0].accepted_times
 
 
+@pytest.mark.database
 def test_a_look_waits_for_nobody(url: str) -> None:
     """While another run is at the ledger, what is committed can be read; nothing is kept of it meanwhile."""
     ledger = new_ledger(url)
@@ -86,18 +89,19 @@ def test_a_look_waits_for_nobody(url: str) -> None:
     with psycopg.connect(url) as other:
         other.execute("SELECT * FROM shuffledp_ledger_head FOR UPDATE")
         other.execute("DELETE FROM shuffledp_ledger_event")
-        assert [entry.id for entry in ledger.standings("test")[0].entries] == ["a"]
-        with pytest.raises(LedgerFailed, match="LockNotAvailable"):
-            ledger._file.extend(ledger.head(), [{"kind": "none"}], {}, wait=False)
+        assert [entry.id for entry in ledger.budget_statuses("test")[0].entries] == ["a"]
+        with pytest.raises(LedgerError, match="LockNotAvailable"):
+            ledger._file.append_events(ledger.head(), [{"kind": "none"}], {}, wait=False)
         other.rollback()
-    assert ledger._file.extend(ledger.head(), [], {}, wait=False) == ledger.head()
+    assert ledger._file.append_events(ledger.head(), [], {}, wait=False) == ledger.head()
 
 
+@pytest.mark.database
 def test_a_collection_and_the_commands_keep_it(url: str, tmp_path: Path) -> None:
     """In Python and on the command line, as a file is kept."""
     assert run_command("ledger", "create", "--population", "test", "--ledger", url).status == 0
     assert run_command("ledger", "budget", "test", "--epsilon", "9", "--delta", "1e-6", "--ledger", url).status == 0
-    path, plan = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS)), alone(rounds=2).plan
+    path, plan = write_table(tmp_path / "data.parquet", value=random_column("krr", USERS)), alone(rounds=2).plan
     plan.save(tmp_path / "plan.json")
     collect(plan, path, "value", out=tmp_path / "one", ledger=url)
     arguments = ("collect", str(tmp_path / "plan.json"), "--input", str(path), "--column", "value", "--ledger", url)
@@ -105,14 +109,14 @@ def test_a_collection_and_the_commands_keep_it(url: str, tmp_path: Path) -> None
     assert done.status == 0, done.err
     shown = run_command("ledger", "show", "--ledger", url)
     assert shown.status == 0, shown.err
-    (standing,) = Ledger(url).standings("test")
+    (standing,) = Ledger(url).budget_statuses("test")
     assert [(entry.state, entry.round) for entry in standing.entries] == [("released", 1), ("released", 2)]
     assert run_command("ledger", "check", "--ledger", url).status == 0
 
 
 def test_a_server_that_is_gone_is_a_sentence() -> None:
     """With neither password nor traceback; and what is not there is not a new ledger."""
-    with pytest.raises(LedgerFailed) as caught:
+    with pytest.raises(LedgerError) as caught:
         Ledger("postgresql://me:hunter2@127.0.0.1:1/books").reserve("a", alone())
     assert str(caught.value) == "ledger: cannot use postgresql://me@127.0.0.1:1/books: OperationalError."
 
@@ -127,22 +131,23 @@ def test_a_server_that_is_gone_is_a_sentence() -> None:
 )
 def test_no_password_is_shown(given: str, shown: str) -> None:
     """Neither as text nor for programmers; who connects has it."""
-    place = place_of(given)
+    place = parse_location(given)
     assert isinstance(place, LedgerAddress)
     assert (str(place), repr(place), place.__fspath__()) == (shown, f"LedgerAddress({shown!r})", given)
-    assert place_of(Path("a") / "b") == Path("a/b")
+    assert parse_location(Path("a") / "b") == Path("a/b")
 
 
 def test_a_file_needs_no_driver() -> None:
     """PostgreSQL's driver is loaded where a database is named, and nowhere else."""
-    code = "import sys, shuffledp.collection.ledger; sys.exit('psycopg' in sys.modules)"
+    code = "import sys, shuffledp.ledger.ledger; sys.exit('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.database
 def test_released_is_released_from_another_machine(url: str) -> None:
     """Somebody who never saw the ledger finds what others wrote."""
     ledger = new_ledger(url)
     ledger.reserve("a", alone())
     ledger.settle("a", alone(), DIGEST)
-    ledger._witness.path.unlink()
+    ledger._rollback_guard.path.unlink()
     assert Ledger(url).has_released("a")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from shuffledp.collection import ledger_database, ledger_file
-from shuffledp.collection.account import RELEASED
-from shuffledp.collection.guarantee import TooWeak, composed_epsilon
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.ledger_database import LedgerDatabase
-from shuffledp.collection.ledger_file import LedgerFile
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.ledger import storage
+from shuffledp.ledger.accounting import RELEASED
+from shuffledp.ledger.guarantee import composed_epsilon
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.ledger.storage import LedgerDatabase, LedgerFile
 from tests.collection import new_ledger
 from tests.collection.test_ledger import DIGEST, alone
 
@@ -39,9 +39,9 @@ def spend(path: Path | str, name: str, fate: int, seed: int, begin: Any) -> None
     if fate == KILLED_SOMETIME:
         threading.Timer(LONGEST * rng.random(), die).start()
     elif fate == KILLED_IN_TRANSACTION:
-        module: Any = ledger_file if isinstance(path, Path) else ledger_database
-        append = module._append
-        module._append = lambda *rows: (append(*rows), die())
+        name = "_append_to_file" if isinstance(path, Path) else "_append_to_database"
+        append = getattr(storage, name)
+        setattr(storage, name, lambda *rows: (append(*rows), die()))
     elif fate == KILLED_AFTER_COMMIT:
         kind: Any = LedgerFile if isinstance(path, Path) else LedgerDatabase
         extend = kind.extend
@@ -49,7 +49,7 @@ def spend(path: Path | str, name: str, fate: int, seed: int, begin: Any) -> None
     ledger = Ledger(path)
     try:
         ledger.reserve(name, alone())
-    except TooWeak:
+    except GuaranteeTooWeak:
         os._exit(3)
     if rng.random() < 0.2:
         ledger.give_back(name)
@@ -58,7 +58,7 @@ def spend(path: Path | str, name: str, fate: int, seed: int, begin: Any) -> None
     os._exit(0)
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_many_processes_spend_exactly_one_budget(place: Path | str) -> None:
     """Never more while they run; what the killed ones hold is counted, and given back: then all of it is spent."""
     allowed = composed_epsilon([alone().curve] * ALLOWED, 1e-6)
@@ -79,7 +79,7 @@ def test_many_processes_spend_exactly_one_budget(place: Path | str) -> None:
     assert set(ends) <= {0, 3, 4, -signal.SIGKILL}, ends
     assert ends[-signal.SIGKILL] > 8
     ledger = Ledger(place)
-    (standing,) = ledger.standings("test")
+    (standing,) = ledger.budget_statuses("test")
     released = [entry for entry in standing.entries if entry.state == RELEASED]
     # A killed one may have settled just before.
     assert ends[0] <= len(released) <= len(standing.entries) <= ALLOWED
@@ -91,11 +91,11 @@ def test_many_processes_spend_exactly_one_budget(place: Path | str) -> None:
     while True:
         try:
             ledger.reserve(f"late {number}", alone())
-        except TooWeak:
+        except GuaranteeTooWeak:
             break
         ledger.settle(f"late {number}", alone(), DIGEST)
         number += 1
-    (standing,) = Ledger(place).standings("test")
+    (standing,) = Ledger(place).budget_statuses("test")
     assert [entry.state for entry in standing.entries] == [RELEASED] * ALLOWED
-    assert (standing.spent, standing.left) == (allowed, 0.0)
+    assert (standing.spent, standing.remaining) == (allowed, 0.0)
     assert number == ALLOWED - len(released)

@@ -11,16 +11,14 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import collection
-from shuffledp.collection.collect import Request, collect, run
-from shuffledp.collection.engine import embedded
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.input.given_data import table_of
-from shuffledp.collection.input.memory_table import MemoryTable
-from shuffledp.collection.input.table import Table
+from shuffledp.collection import engine as embedded
+from shuffledp.collection.collect import CollectionRequest, collect, run_collection
+from shuffledp.collection.engine import Engine, create_engine
+from shuffledp.collection.input.base import Table
+from shuffledp.collection.input.files import FileTable
+from shuffledp.collection.input.tables import MemoryTable, open_input
 from shuffledp.collection.job import Job
-from tests.collection import data_of, everything_under, lot_of, messages_in, plan_of, write_table
+from tests.collection import build_batch_spec, list_paths, random_column, read_messages, small_plan, write_table
 
 KEY = bytes(range(32))
 ROWS = 900
@@ -71,22 +69,22 @@ def forms_of(array: pa.Array) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["krr", "laplace", "harmony"])
 def test_messages_are_those_of_the_file(name: str, tmp_path: Path) -> None:
     """Under one key, whatever form the data have."""
-    array, plan, engine = data_of(name, ROWS), plan_of(name), engine_of("embedded")
+    array, plan, engine = random_column(name, ROWS), small_plan(name), create_engine("embedded")
     column = plan.column("value")
     table: Table = FileTable(write_table(tmp_path / "data.parquet", value=array))
-    engine.encode(table, column, KEY, lot_of(plan, ROWS), tmp_path / "file")
-    wanted = messages_in(tmp_path / "file", plan.mechanism.message_bytes)
+    engine.encode(table, column, KEY, build_batch_spec(plan, ROWS), tmp_path / "file")
+    wanted = read_messages(tmp_path / "file", plan.mechanism.message_bytes)
     for form, data in forms_of(array).items():
-        table = table_of(data, "value")
+        table = open_input(data, "value")
         assert engine.check(table, column) == ROWS
-        engine.encode(table, column, KEY, lot_of(plan, ROWS), tmp_path / form)
-        assert messages_in(tmp_path / form, plan.mechanism.message_bytes) == wanted, form
+        engine.encode(table, column, KEY, build_batch_spec(plan, ROWS), tmp_path / form)
+        assert read_messages(tmp_path / form, plan.mechanism.message_bytes) == wanted, form
 
 
 def test_categories_of_a_data_frame_are_texts(tmp_path: Path) -> None:
     """A pandas categorical is collected as the texts that it stands for."""
-    frame = pd.DataFrame({"colour": pd.Categorical(data_of("krr", ROWS).to_pylist())})
-    report = collect(plan_of("krr", users=ROWS), frame, out=tmp_path / "out")
+    frame = pd.DataFrame({"colour": pd.Categorical(random_column("krr", ROWS).to_pylist())})
+    report = collect(small_plan("krr", users=ROWS), frame, out=tmp_path / "out")
     assert report.guarantee.users == ROWS
     assert sorted(report.quantities[0].labels) == ["blue", "green", "grey", "red"]
 
@@ -96,18 +94,18 @@ def test_texts_may_be_views() -> None:
     texts = pa.array(["red", "blue", "red"]).cast(pa.string_view())
     categorical = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), texts.slice(0, 2))
     for data in (texts, categorical):
-        table = table_of(data)
+        table = open_input(data)
         assert isinstance(table, MemoryTable)
         assert table.columns["value"].to_pylist() == ["red", "blue", "red"]
-        (batch,) = table.batches(plan_of("krr").column("value"), 10)
-        assert plan_of("krr").column("value").values(batch).tolist() == [0, 2, 0]
+        (batch,) = table.batches(small_plan("krr").column("value"), 10)
+        assert small_plan("krr").column("value").read_values(batch).tolist() == [0, 2, 0]
     lists = pa.LargeListArray.from_arrays(pa.array([0, 2], pa.int64()), texts.slice(0, 2))
-    assert plan_of("privset").column("value").values(lists).tolist() == [[0, 2]]
+    assert small_plan("privset").column("value").read_values(lists).tolist() == [[0, 2]]
 
 
 def test_a_single_column_needs_no_name(tmp_path: Path) -> None:
     """In memory and in a file; several need one, and a wrong one is told what there is."""
-    array, plan = data_of("krr", ROWS), plan_of("krr", users=ROWS)
+    array, plan = random_column("krr", ROWS), small_plan("krr", users=ROWS)
     assert collection.encode(plan, Series(array), out=tmp_path / "series.parquet") == ROWS
     for name in ("data.parquet", "data.csv"):
         path = write_table(tmp_path / name, colour=array)
@@ -127,46 +125,48 @@ def test_a_single_column_needs_no_name(tmp_path: Path) -> None:
 
 def test_the_fingerprint_is_of_what_is_held() -> None:
     """However it is divided or cut out of something larger; one other value changes it."""
-    array = data_of("krr", 200_000)
+    array = random_column("krr", 200_000)
     larger = pa.concat_arrays([array.slice(0, 7), array])
     known = [
-        table_of(data).fingerprint()
+        open_input(data).fingerprint()
         for data in (array, pa.chunked_array([array.slice(0, 5), array.slice(5)]), larger.slice(7))
     ]
     assert known[0] == known[1] == known[2]
     changed = pa.array([*array.to_pylist()[:-1], "red" if array[-1].as_py() != "red" else "blue"])
-    assert table_of(changed).fingerprint() != known[0]
-    assert table_of(array.slice(1)).fingerprint() != known[0]
+    assert open_input(changed).fingerprint() != known[0]
+    assert open_input(array.slice(1)).fingerprint() != known[0]
 
 
 def test_a_killed_collection_goes_on_with_the_same_data_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other data are not taken for those that it began with."""
-    array, plan = data_of("krr", ROWS), plan_of("krr", users=ROWS)
+    array, plan = random_column("krr", ROWS), small_plan("krr", users=ROWS)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(embedded.Embedded, "shuffle", full)
+        patched.setattr(embedded.EmbeddedEngine, "shuffle", full)
         with pytest.raises(Exception, match="go on with --resume"):
             collect(plan, array, out=tmp_path / "out")
     key = (tmp_path / "out" / "work" / "key").read_bytes()
     with pytest.raises(ValueError, match="the input is not the one"):
-        collect(plan, data_of("krr", ROWS, seed=2), out=tmp_path / "out", resume=True)
+        collect(plan, random_column("krr", ROWS, seed=2), out=tmp_path / "out", resume=True)
     collect(plan, array, out=tmp_path / "out", resume=True)
-    engine_of("embedded").encode(table_of(array), plan.column("value"), key, lot_of(plan, ROWS), tmp_path / "again")
-    assert messages_in(tmp_path / "out" / "messages", 1) == sorted(messages_in(tmp_path / "again", 1))
+    create_engine("embedded").encode(
+        open_input(array), plan.column("value"), key, build_batch_spec(plan, ROWS), tmp_path / "again"
+    )
+    assert read_messages(tmp_path / "out" / "messages", 1) == sorted(read_messages(tmp_path / "again", 1))
 
 
 def test_every_engine_takes_data_in_memory(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bad value leaves nothing; a good collection leaves no raw data, nor does one that was stopped."""
-    plan, array = plan_of("krr", users=ROWS), data_of("krr", ROWS)
+    plan, array = small_plan("krr", users=ROWS), random_column("krr", ROWS)
     with pytest.raises(ValueError, match="got something else in 1 of 2 values"):
         collect(plan, pa.array(["red", "pink"]), out=tmp_path / "out", engine=engine)
-    assert everything_under(tmp_path) == []
-    table = table_of(array)
+    assert list_paths(tmp_path) == []
+    table = open_input(array)
     assert isinstance(table, MemoryTable)
-    request = Request(plan, table, ("value",), tmp_path / "out")
+    request = CollectionRequest(plan, table, ("value",), tmp_path / "out")
 
     class Stopped(BaseException):
         """Stands for a kill."""
@@ -177,8 +177,8 @@ def test_every_engine_takes_data_in_memory(engine: Engine, tmp_path: Path, monke
     with monkeypatch.context() as patched:
         patched.setattr(Job, "forget_order", stop)
         with pytest.raises(Stopped):
-            run(request, engine)
+            run_collection(request, engine)
     assert not (tmp_path / "out" / "work" / "input").exists()
-    run(dataclasses.replace(request, resume=True), engine)
-    assert len(messages_in(tmp_path / "out" / "messages", 1)) == ROWS
-    assert not [path for path in everything_under(tmp_path / "out") if "input" in path or "work" in path]
+    run_collection(dataclasses.replace(request, resume=True), engine)
+    assert len(read_messages(tmp_path / "out" / "messages", 1)) == ROWS
+    assert not [path for path in list_paths(tmp_path / "out") if "input" in path or "work" in path]

@@ -12,15 +12,14 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import CancellingNoise, Plan, amplify, collection
-from shuffledp.collection import durable
-from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.collect import Request, collect, run
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.guarantee import TooWeak
-from shuffledp.collection.input.given_data import table_of
-from shuffledp.collection.manifest import Manifest
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.collection.collect import CollectionRequest, collect, run_collection
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.input.tables import open_input
+from shuffledp.collection.message_files import EncodedFile, Manifest
+from shuffledp.storage import durable_files
 from shuffledp.tasks import Frequency
-from tests.collection import bundled, messages_in, new_ledger, write_table
+from tests.collection import new_ledger, read_encoded_file, read_messages, write_table
 
 # A few plans, each on both engines and by all roles.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -45,14 +44,15 @@ def truth(options: int = 7) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.bincount(np.arange(USERS) ** 2 % options, minlength=options)
 
 
+@pytest.mark.exhaustive("embedded-40000")
 @pytest.mark.parametrize("honest", [0, USERS])
 @pytest.mark.parametrize("options", [7, 40_000])
 def test_a_collection(engine: Engine, honest: int, options: int, tmp_path: Path) -> None:
     """The shuffler's own messages are among them."""
     plan = plan_with(honest, options)
     path = write_table(tmp_path / "data.parquet", value=values(options))
-    report = run(Request(plan, table_of(path, "value"), ("value",), tmp_path / "out"), engine)
-    assert report.guarantee.kept
+    report = run_collection(CollectionRequest(plan, open_input(path, "value"), ("value",), tmp_path / "out"), engine)
+    assert report.guarantee.is_target_met
     assert report.guarantee.users == USERS
     error = report.estimate.value - truth(options)
     assert np.sqrt(np.mean(error**2)) < 3 * report.estimate.standard_error[0]
@@ -81,24 +81,24 @@ def test_noise_is_drawn_once(keeps: bool, tmp_path: Path, monkeypatch: pytest.Mo
     files = handed_over(plan, tmp_path, "ours")
     kept = ledger.path if keeps else None
     with monkeypatch.context() as killed:
-        killed.setattr(durable, "rename", killed_before_its_name(tmp_path / "shuffled"))
+        killed.setattr(durable_files, "rename", killed_before_its_name(tmp_path / "shuffled"))
         with pytest.raises(KeyboardInterrupt):
             collection.shuffle(files, out=tmp_path / "shuffled", plan=plan, ledger=kept)
     assert not (tmp_path / "shuffled").exists()
-    drawn = messages_in(tmp_path / "shuffled.ready", 1)
+    drawn = read_messages(tmp_path / "shuffled.ready", 1)
     with pytest.raises(ValueError, match="was left by a killed run of other files"):
         collection.shuffle(files[:1], out=tmp_path / "shuffled", plan=plan, ledger=kept, allow_weaker=True)
     collection.shuffle(files, out=tmp_path / "shuffled", plan=plan, ledger=kept)
-    assert messages_in(tmp_path / "shuffled", 1) == drawn
+    assert read_messages(tmp_path / "shuffled", 1) == drawn
     assert not (tmp_path / "shuffled.ready").exists()
     with pytest.raises(ValueError, match=r"with other noise; use what (was released|came out) then\.$"):
         collection.shuffle(files, out=tmp_path / "again", plan=plan, ledger=kept)
     assert not list(tmp_path.glob("again*"))
-    assert len(ledger.standings("everyone")[0].entries) == keeps
+    assert len(ledger.budget_statuses("everyone")[0].entries) == keeps
 
 
 def killed_before_its_name(out: Path) -> Callable[[Path, Path], None]:
-    rename = durable.rename
+    rename = durable_files.rename
 
     def renamed(source: Path, target: Path) -> None:
         if target == out:
@@ -113,19 +113,19 @@ def test_three_roles(honest: int, tmp_path: Path) -> None:
     """The encoder's manifest says how many users there are; the shuffler really draws, afresh for other files."""
     plan = plan_with(honest)
     files, others = handed_over(plan, tmp_path, "ours"), handed_over(plan, tmp_path, "others")
-    assert sum(Bundle.open(file).users for file in files) == USERS
-    sent = sum(Bundle.open(file).messages for file in files)
+    assert sum(EncodedFile.open(file).users for file in files) == USERS
+    sent = sum(EncodedFile.open(file).messages for file in files)
     assert (sent == USERS) == (honest == 0)
     found = [
         collection.shuffle(given, out=tmp_path / f"shuffled{k}", plan=plan) for k, given in enumerate((files, others))
     ]
     if honest:
-        assert found == [sent, sum(Bundle.open(file).messages for file in others)]
+        assert found == [sent, sum(EncodedFile.open(file).messages for file in others)]
     else:
         assert min(found) > sent
-        drawn = [len(set(messages_in(tmp_path / f"shuffled{k}", 1))) for k in range(2)]
+        drawn = [len(set(read_messages(tmp_path / f"shuffled{k}", 1))) for k in range(2)]
         assert max(drawn) > 7
-        assert messages_in(tmp_path / "shuffled0", 1) != messages_in(tmp_path / "shuffled1", 1)
+        assert read_messages(tmp_path / "shuffled0", 1) != read_messages(tmp_path / "shuffled1", 1)
     report = collection.estimate(plan, tmp_path / "shuffled0", out=tmp_path / "out")
     assert report.guarantee.users == USERS
     assert np.abs(report.estimate.value - truth()).max() < 8 * report.estimate.standard_error[0]
@@ -152,37 +152,37 @@ def test_noise_is_not_forgotten(tmp_path: Path) -> None:
 def test_fewer_users_than_the_noise_needs(tmp_path: Path) -> None:
     """One sentence, and nothing encoded; by the shuffler any number will do."""
     few = values()[:2000]
-    with pytest.raises(TooWeak, match="2000 users took part where 3000 were planned"):
+    with pytest.raises(GuaranteeTooWeak, match="2000 users took part where 3000 were planned"):
         collect(plan_with(USERS), few, out=tmp_path / "weak")
     assert not (tmp_path / "weak").exists()
     report = collect(plan_with(0), few, out=tmp_path / "strong")
-    assert report.guarantee.kept
+    assert report.guarantee.is_target_met
 
 
 def test_padded_reports_are_collected(tmp_path: Path) -> None:
     plan = plan_with(USERS, places=300)
     report = collect(plan, values(), out=tmp_path / "out")
-    assert report.guarantee.kept
+    assert report.guarantee.is_target_met
     assert Manifest.read(tmp_path / "out" / "messages").messages == 300 * USERS
 
 
 def test_the_same_key_gives_the_same_noise(tmp_path: Path) -> None:
     """A collection that goes on after a kill must not draw twice."""
-    from shuffledp.collection import kernel
+    from shuffledp.collection import batch_processing
 
     mechanism, key = plan_with(0).mechanism, bytes(range(32))
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        kernel.add_noise(mechanism, key, tmp_path / name)
-    first, second = (messages_in(tmp_path / name, 1) for name in ("first", "second"))
+        batch_processing.add_noise(mechanism, key, tmp_path / name)
+    first, second = (read_messages(tmp_path / name, 1) for name in ("first", "second"))
     assert first == second
     assert len(first) > 100
-    kernel.add_noise(mechanism, bytes(32), tmp_path / "first")
-    assert messages_in(tmp_path / "first", 1) == first
+    batch_processing.add_noise(mechanism, bytes(32), tmp_path / "first")
+    assert read_messages(tmp_path / "first", 1) == first
 
 
 def test_an_encoder_hides_whose_noise_it_is(tmp_path: Path) -> None:
     """A bundle's messages are in order of their bytes, batch by batch: no user's own message stands out."""
     ours = tmp_path / "ours.messages"
     collection.encode(plan_with(USERS), values(), out=ours)
-    assert bundled(ours) == sorted(bundled(ours))
+    assert read_encoded_file(ours) == sorted(read_encoded_file(ours))

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shuffledp.calibration.target import Target
-from shuffledp.certificate.verify import verify
+from shuffledp.calibration.targets import Target
+from shuffledp.certificates.claim import verify
 from shuffledp.collection.collect import collect
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.ranking import run, trials
-from shuffledp.planner.trial import Offer
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate
+from shuffledp.planning.ranking import build_trials, run_jobs
 from shuffledp.tasks import Frequency, Task, UnitVectorMean, VectorMean
-from tests.planner.goals import TASKS, ranking_of
+from tests.planner.goals import TASKS, small_ranking
 
 # What is planned is collected, and a certificate that was proved when it was made is proved.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -55,9 +55,9 @@ def data_for(name: str, rows: int) -> pa.Array:
     return pa.array(made[name]())
 
 
-def assert_collected(offer: Offer, data: pa.Array, out: Path) -> None:
+def assert_collected(offer: Candidate, data: pa.Array, out: Path) -> None:
     report = collect(offer.plan, data, out=out)
-    assert report.guarantee.kept, offer.name
+    assert report.guarantee.is_target_met, offer.name
     assert report.guarantee.value.upper == pytest.approx(offer.proof.upper, rel=1e-9)
     document = json.loads((out / "report.json").read_text("utf-8"))
     assert document["users"] == len(data)
@@ -72,25 +72,35 @@ def assert_collected(offer: Offer, data: pa.Array, out: Path) -> None:
     assert not (out / "work").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(
+    "boxed vectors",
+    "frequency",
+    "key-value",
+    "location",
+    "mean",
+    "range queries",
+    "set-valued",
+    "variance",
+    "vector mean",
+)
 @pytest.mark.parametrize("name", TASKS)
 def test_every_offer_of_every_task(name: str, tmp_path: Path, shared_folder: Path) -> None:
     """As planned for as many users as are planned, with a certificate that holds wherever there is one."""
-    ranking = ranking_of(name, shared_folder)
-    assert ranking.offers
+    ranking = small_ranking(name, shared_folder)
+    assert ranking.candidates
     data = data_for(name, ranking.goal.users)
-    for number, offer in enumerate(ranking.offers):
+    for number, offer in enumerate(ranking.candidates):
         # A front has several offers of one name.
         assert_collected(offer, data, tmp_path / f"{offer.name} {number}")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive("many coordinates", "many options")
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_every_compressed_offer(name: str, tmp_path: Path) -> None:
     """Where a seed is shorter than the message, or several are."""
     goal = Goal(COMPRESSED[name], 1000, Target(1.0, 1e-6))
-    waiting = [trial for trial in trials(goal) if "compressed-" in trial.name]
-    offers = [outcome for outcome in run(waiting) if isinstance(outcome, Offer)]
+    waiting = [trial for trial in build_trials(goal) if "compressed-" in trial.name]
+    offers = [outcome for outcome in run_jobs(waiting) if isinstance(outcome, Candidate)]
     assert len(offers) >= (1 if name == "many signs" else 2)
     for offer in offers:
         assert_collected(offer, data_for(name, 1000), tmp_path / offer.name)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, collection
-from shuffledp.collection.collect import Request, run
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.planner.plan_file import Plan
+from shuffledp.collection.collect import CollectionRequest, run_collection
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.input.files import FileTable
+from shuffledp.planning.plan import Plan
 from shuffledp.tasks import Location
 from tests.collection import write_table
 
@@ -36,10 +36,12 @@ def test_a_map_is_collected(engine: Engine, tmp_path: Path) -> None:
     held = places()
     path = write_table(tmp_path / "data.parquet", place=held)
     PLAN.save(tmp_path / "plan.json")
-    report = run(Request(Plan.load(tmp_path / "plan.json"), FileTable(path), ("place",), tmp_path / "out"), engine)
+    report = run_collection(
+        CollectionRequest(Plan.load(tmp_path / "plan.json"), FileTable(path), ("place",), tmp_path / "out"), engine
+    )
     (quantity,) = report.quantities
     assert quantity.labels[:2] == ("40.8333, -3.75", "40.8333, -1.25")
-    truth = np.bincount(TASK.grid.cells(np.array(held)), minlength=12)
+    truth = np.bincount(TASK.grid.find_cells(np.array(held)), minlength=12)
     assert truth[0] >= USERS // 2
     assert quantity.standard_error is not None
     # Twelve estimates within six standard errors: one chance in 1e7.

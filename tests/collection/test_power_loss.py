@@ -11,30 +11,29 @@ import pyarrow.csv as csv
 import pytest
 
 from shuffledp import Plan, PoissonDUMP, collection
-from shuffledp.collection import kernel
+from shuffledp.collection import batch_processing, engine
 from shuffledp.collection.collect import collect
-from shuffledp.collection.engine import embedded
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.manifest import Manifest
+from shuffledp.collection.message_files import Manifest
+from shuffledp.ledger.ledger import Ledger
 from shuffledp.tasks import OverTime
-from tests.collection import bundled, data_of, messages_in, plan_of, write_table
-from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS
-from tests.collection.power_loss import State, recorded, restore, states_after_every_step
+from tests.collection import random_column, read_encoded_file, read_messages, small_plan, write_table
+from tests.collection.kill_points import CHUNK_ROWS, PART_CHUNKS
+from tests.collection.power_loss import State, record_calls, restore, states_after_every_step
 
 # Hundreds of collections by one plan have one guarantee.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 ROWS = 1000
-PLAN = plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
+PLAN = small_plan("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
 
 COLLECT = """
 import sys
 import shuffledp.collection.report
 from shuffledp.collection.collect import collect
-from shuffledp.collection.ledger import Ledger
-from tests.collection.killing import small_parts
+from shuffledp.ledger.ledger import Ledger
+from tests.collection.kill_points import small_parts
 small_parts()
-shuffledp.collection.report.figure.can_draw = lambda: False
+shuffledp.collection.report.figures.can_draw = lambda: False
 plan, data, root = sys.argv[1:]
 ledger = Ledger.create(f"{root}/ledger.sqlite")
 ledger.register("test")
@@ -44,8 +43,8 @@ ROLES = """
 import sys
 import shuffledp.collection.report
 from shuffledp import collection
-from shuffledp.collection.ledger import Ledger
-shuffledp.collection.report.figure.can_draw = lambda: False
+from shuffledp.ledger.ledger import Ledger
+shuffledp.collection.report.figures.can_draw = lambda: False
 plan, data, root = sys.argv[1:]
 ledger = Ledger.create(f"{root}/ledger.sqlite")
 ledger.register("test")
@@ -56,7 +55,7 @@ collection.estimate(plan, f"{root}/shuffled", out=f"{root}/result", ledger=f"{ro
 RELEASE = """
 import sys
 from shuffledp import collection
-from shuffledp.collection.ledger import Ledger
+from shuffledp.ledger.ledger import Ledger
 plan, ours, root = sys.argv[1:]
 ledger = Ledger.create(f"{root}/ledger.sqlite")
 ledger.register("test")
@@ -75,7 +74,7 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(root / name.lower()))
     PLAN.save(tmp_path / "plan.json")
-    data = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS))
+    data = write_table(tmp_path / "data.parquet", value=random_column("krr", ROWS))
     return root, [str(tmp_path / "plan.json"), str(data), str(root)]
 
 
@@ -93,7 +92,7 @@ def ledger_of(root: Path) -> Ledger:
         path.unlink(missing_ok=True)
         shutil.rmtree(root / "xdg_state_home", ignore_errors=True)
         ledger = Ledger.create(path)
-    if all(standing.population != "test" for standing in ledger.standings()):
+    if all(standing.population != "test" for standing in ledger.budget_statuses()):
         ledger.register("test")
     return ledger
 
@@ -104,14 +103,14 @@ def everything_is_there(directory: Path) -> bool:
     return report["users"] == ROWS and len(csv.read_csv(directory / "estimates.csv")) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_a_collection(traced: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Released once, with the messages of the first key wherever there was one, and in the ledger once."""
     root, arguments = traced
-    recorded(COLLECT, arguments, tmp_path / "log")
-    wanted = messages_in(root / "out" / "messages", 1)
-    monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
-    monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
+    record_calls(COLLECT, arguments, tmp_path / "log")
+    wanted = read_messages(root / "out" / "messages", 1)
+    monkeypatch.setattr(batch_processing, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(engine, "CHUNKS_PER_PART", PART_CHUNKS)
     states = finished = going_on = 0
     for state in states_after_every_step(tmp_path / "log", root):
         states += 1
@@ -123,14 +122,14 @@ def test_a_collection(traced: tuple[Path, list[str]], tmp_path: Path, monkeypatc
             finished += 1
             assert everything_is_there(root / "out")
             if not (root / "out" / "work" / "job.json").exists():
-                assert messages_in(root / "out" / "messages", 1) == wanted
+                assert read_messages(root / "out" / "messages", 1) == wanted
                 assert_booked_once(ledger)
                 continue
         going_on += had_key or had_messages
         resume = (root / "out" / "work" / "job.json").exists()
         collect(PLAN, arguments[1], "value", out=root / "out", ledger=ledger.path, resume=resume)
         assert everything_is_there(root / "out")
-        found = messages_in(root / "out" / "messages", 1)
+        found = read_messages(root / "out" / "messages", 1)
         assert len(found) == Manifest.read(root / "out" / "messages").messages == ROWS
         if had_key or had_messages:
             assert found == wanted
@@ -140,23 +139,23 @@ def test_a_collection(traced: tuple[Path, list[str]], tmp_path: Path, monkeypatc
     assert finished > 3
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_the_replay_finds_what_is_not_synced(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
     """Without syncing, a finished collection may be nothing but names."""
     root, arguments = traced
     without = "from shuffledp.collection import durable\ndurable.sync = lambda descriptor: None\n"
-    recorded(without + COLLECT, arguments, tmp_path / "log")
+    record_calls(without + COLLECT, arguments, tmp_path / "log")
     states = [dict(state) for state in states_after_every_step(tmp_path / "log", root)]
     for path in (at("report.json"), at("work", "job.json")):
         assert any(state.get(path) == b"" for state in states), path
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_each_role(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
     """What has its name is whole; what is not there is made again, and costs nothing twice."""
     root, arguments = traced
-    recorded(ROLES, arguments, tmp_path / "log")
-    wanted = bundled(root / "ours.messages")
+    record_calls(ROLES, arguments, tmp_path / "log")
+    wanted = read_encoded_file(root / "ours.messages")
     states = 0
     for state in states_after_every_step(tmp_path / "log", root):
         states += 1
@@ -165,7 +164,7 @@ def test_each_role(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
     assert states > 60
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_a_release_day_by_day(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
     """What was ever public stays what it is; what is not is released again, as it was drawn; all is paid for once."""
     root, _ = traced
@@ -173,7 +172,7 @@ def test_a_release_day_by_day(traced: tuple[Path, list[str]], tmp_path: Path) ->
     chosen = Plan(OverTime(2), PoissonDUMP(2, 20.0, 0), users=ROWS, epsilon=9.0, delta=1e-3, population="test")
     chosen.save(plan)
     collection.encode(chosen, pa.array([0] * 9), out=ours)
-    recorded(RELEASE, [str(plan), str(ours), str(root)], tmp_path / "log")
+    record_calls(RELEASE, [str(plan), str(ours), str(root)], tmp_path / "log")
     wanted = [(root / "public" / f"day-0000{day}" / "_manifest.json").read_bytes() for day in range(2)]
     states = drawn = 0
     for state in states_after_every_step(tmp_path / "log", root):
@@ -202,13 +201,13 @@ def assert_roles_end_well(state: State, root: Path, data: Path, wanted: list[byt
         assert not shuffled.exists()
         collection.encode(PLAN, data, "value", out=bundle)
     else:
-        assert bundled(bundle) == wanted
+        assert read_encoded_file(bundle) == wanted
         with pytest.raises(ValueError, match="is already there"):
             collection.encode(PLAN, data, "value", out=bundle)
     if not shuffled.exists():
         assert not result.exists()
         collection.shuffle([bundle], out=shuffled, plan=PLAN, ledger=ledger.path)
-    assert messages_in(shuffled, 1) == sorted(bundled(bundle))
+    assert read_messages(shuffled, 1) == sorted(read_encoded_file(bundle))
     assert_booked_once(ledger)
     if not result.exists():
         collection.estimate(PLAN, shuffled, out=result, ledger=ledger.path)
@@ -219,5 +218,5 @@ def assert_roles_end_well(state: State, root: Path, data: Path, wanted: list[byt
 
 
 def assert_booked_once(ledger: Ledger) -> None:
-    (standing,) = ledger.standings("test")
+    (standing,) = ledger.budget_statuses("test")
     assert [(entry.users, entry.state) for entry in standing.entries] == [(ROWS, "released")]

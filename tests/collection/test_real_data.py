@@ -186,13 +186,14 @@ def demand_near(real: Real, room: Path, name: str) -> None:
     assert set(found["label"]) >= {label for quantity, label in truth if quantity in set(found["quantity"])}
 
 
+@pytest.mark.exhaustive("marriages", "visits to a doctor")
 @pytest.mark.parametrize("name", REAL)
 def test_two_commands_from_file_to_result(name: str, room: Path) -> None:
     """Every truth is where the estimate says."""
     demand_near(REAL[name], room, name.replace(" ", "-").replace(",", ""))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FLOWN)
 def test_planes_and_where_they_fly(name: str, room: Path) -> None:
     """336,776 rows of 4,043 planes, some without a tail number."""

@@ -17,17 +17,17 @@ from scipy import stats
 
 import shuffledp as sdp
 from shuffledp import Plan, collection
-from shuffledp.collection import durable
-from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.guarantee import TooWeak
-from shuffledp.collection.ledger import RoundTaken
-from shuffledp.collection.role import releaser
-from shuffledp.collection.shuffle_record import ShuffledBefore
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.sampling.random import source_of
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.collection import daily_release
+from shuffledp.collection.message_files import EncodedFile
+from shuffledp.collection.shuffle_record import AlreadyShuffled
+from shuffledp.ledger.ledger import RoundTaken
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.sampling.random_sources import resolve_source
+from shuffledp.storage import durable_files
 from shuffledp.tasks import Frequency, OverTime, Task
-from tests.collection import everything_under, messages_in, new_ledger
-from tests.collection.killing import killed_at
+from tests.collection import list_paths, new_ledger, read_messages
+from tests.collection.kill_points import run_and_kill_at
 
 # Many releases by a few plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -69,7 +69,7 @@ def numbers_of(plan: Plan, directory: Path) -> list[int]:
     width = plan.mechanism.message_bytes
     if not list(directory.glob("*.parquet")):
         return []
-    return [int.from_bytes(row, "big") for row in messages_in(directory, width)]
+    return [int.from_bytes(row, "big") for row in read_messages(directory, width)]
 
 
 # --- what is released ---------------------------------------------------------------------------------------------
@@ -78,13 +78,15 @@ def numbers_of(plan: Plan, directory: Path) -> list[int]:
 @pytest.mark.parametrize("plan", [POISSON, CANCELLING, FLAT], ids=lambda plan: plan.mechanism.name)
 def test_all_days_together_are_the_one_collection(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same draws give the same multiset of messages, and each day has exactly the nodes that are over on it."""
-    noise = plan.mechanism.pack(plan.mechanism.drawn_by_shuffler(source_of(np.random.default_rng(3))))
+    noise = plan.mechanism.pack(plan.mechanism.draw_shuffler_messages(resolve_source(np.random.default_rng(3))))
     draws = []
-    monkeypatch.setattr("shuffledp.collection.kernel.drawn_by_shuffler", lambda *_: draws.append(1) or noise)
+    monkeypatch.setattr(
+        "shuffledp.collection.batch_processing.draw_shuffler_messages", lambda *_: draws.append(1) or noise
+    )
     released(tmp_path, plan)
     assert len(draws) == 1
     files = [file for day, count in enumerate(EVENTS) for file in encoded(tmp_path, plan, day, count)]
-    with pytest.raises(ShuffledBefore, match="were shuffled before"):
+    with pytest.raises(AlreadyShuffled, match="were shuffled before"):
         collection.shuffle(files, out=tmp_path / "once", plan=plan)
     # What people send is no secret before the noise is drawn: encoded again, it is the same.
     (tmp_path / "again").mkdir()
@@ -92,13 +94,13 @@ def test_all_days_together_are_the_one_collection(plan: Plan, tmp_path: Path, mo
     collection.shuffle(files, out=tmp_path / "once", plan=plan)
     days = [numbers_of(plan, tmp_path / "public" / f"day-{day:05d}") for day in range(len(EVENTS))]
     assert sorted(itertools.chain(*days)) == numbers_of(plan, tmp_path / "once")
-    tree, signs = plan.mechanism.reading.tree, 2 if plan is CANCELLING else 1  # type: ignore[attr-defined]
+    tree, signs = plan.mechanism.estimator.tree, 2 if plan is CANCELLING else 1  # type: ignore[attr-defined]
     for day, found in enumerate(days):
         assert found == sorted(found)
         assert {
-            end - 1 for number in found for level, start in enumerate(tree.starts)
-            if 0 <= number // signs - start < tree.sizes[level]
-            for end in [tree.ends(level, number // signs - start)[1]]
+            end - 1 for number in found for level, start in enumerate(tree.level_starts)
+            if 0 <= number // signs - start < tree.level_sizes[level]
+            for end in [tree.node_range(level, number // signs - start)[1]]
         } == {day}  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def test_the_promise_is_that_of_all_released_counts(tmp_path: Path, monkeypatch:
     mean, mechanism = 1.5, sdp.RangeTree(4, 1.5, 0)
     plan = plan_with(mechanism, delta=0.5)
     empty = np.empty((0, mechanism.message_bytes), dtype=np.uint8)
-    monkeypatch.setattr("shuffledp.collection.kernel.drawn_by_shuffler", lambda *_: empty)
+    monkeypatch.setattr("shuffledp.collection.batch_processing.draw_shuffler_messages", lambda *_: empty)
     views = []
     for name, day in (("a", 0), ("b", 3), ("near", 1)):
         room = tmp_path / name
@@ -140,13 +142,13 @@ def test_the_promise_is_that_of_all_released_counts(tmp_path: Path, monkeypatch:
 def test_the_noise_of_every_node_has_its_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over 32 days with people on most: variance and mean of the 62 nodes' noise; false alarms below 1e-7."""
     plan = plan_with(sdp.RangeTree(32, 6.0, 0), delta=0.3)
-    monkeypatch.setattr(releaser, "SystemSource", lambda: source_of(np.random.default_rng(5)))
+    monkeypatch.setattr(daily_release, "SystemSource", lambda: resolve_source(np.random.default_rng(5)))
     events = [day * day % 5 for day in range(32)]
     released(tmp_path, plan, events)
     total = np.zeros(62)
     for day in range(32):
         total += np.bincount(numbers_of(plan, tmp_path / "public" / f"day-{day:05d}"), minlength=62)
-    noise = total - plan.mechanism.reading.tree.of_leaves(np.array(events, dtype=float))  # type: ignore[attr-defined]
+    noise = total - plan.mechanism.estimator.tree.sum_leaves(np.array(events, dtype=float))  # type: ignore[attr-defined]
     assert stats.poisson.cdf(noise.sum(), 62 * 6.0) == pytest.approx(0.5, abs=0.5 - 5e-8)
     dispersion = ((noise - noise.mean()) ** 2).sum() / noise.mean()
     assert stats.chi2.cdf(dispersion, 61) == pytest.approx(0.5, abs=0.5 - 5e-8)
@@ -171,7 +173,7 @@ def test_a_day_tells_nobody_how_many_came(tmp_path: Path) -> None:
         told = json.loads((public / f"day-{day:05d}" / "_manifest.json").read_text("utf-8"))
         assert told.keys() == {"format", "version", "plan", "release", "day", "width", "messages", "sha256", "before"}
         assert told["messages"] == len(numbers_of(POISSON, public / f"day-{day:05d}"))
-    names = {Path(name).name for name in everything_under(public)}
+    names = {Path(name).name for name in list_paths(public)}
     assert names == {"_manifest.json", "messages-00000.parquet", *(f"day-{day:05d}" for day in range(len(EVENTS)))}
 
 
@@ -184,7 +186,7 @@ def test_what_is_kept_is_the_shufflers_alone(tmp_path: Path) -> None:
     told = json.loads((own / "day-00002" / "state.json").read_text("utf-8"))
     assert told.keys() == {"format", "version", "plan", "release", "day", "waiting", "bundles", "given"}
     assert len(told["bundles"]) == 2
-    lasts = POISSON.mechanism.reading.tree.lasts  # type: ignore[attr-defined]
+    lasts = POISSON.mechanism.estimator.tree.last_values  # type: ignore[attr-defined]
     kept = numbers_of(POISSON, own / "day-00002" / "waiting")
     assert set(lasts[kept]) == {3, 4, 5}
     for day, count in enumerate(EVENTS[3:], 3):
@@ -292,7 +294,7 @@ def test_days_come_in_order(tmp_path: Path) -> None:
         one("tue")
     one("mon")
     one("tue")
-    before = everything_under(tmp_path)
+    before = list_paths(tmp_path)
     for day, match in (
         ("mon", "day mon is already released; each day is, once"),
         ("tue", "day tue is already released; each day is, once"),
@@ -301,7 +303,7 @@ def test_days_come_in_order(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=match):
             one(day)
-    assert [name for name in everything_under(tmp_path) if name != "3.messages"] == before
+    assert [name for name in list_paths(tmp_path) if name != "3.messages"] == before
     for more, match in (
         ({"state": tmp_path / "fresh"}, "expected day mon, which comes next, got wed"),
         ({"out": tmp_path / "fresh"}, "has no day-00001: repeat that day's command, or give the --out"),
@@ -343,7 +345,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     collection.encode(POISSON, table, "day", out=tmp_path / "many.messages", user="who", rows_per_user=2)
     with pytest.raises(ValueError, match="has up to 2 events of one person; expected one"):
         collection.release([tmp_path / "many.messages"], day=1, **given)
-    assert everything_under(tmp_path / "public") == [
+    assert list_paths(tmp_path / "public") == [
         "day-00000", "day-00000/_manifest.json", "day-00000/messages-00000.parquet",
     ]  # fmt: skip
 
@@ -356,7 +358,7 @@ def test_people_of_another_day_are_set_aside(tmp_path: Path) -> None:
     )
     # Of day 5 no node has day 0; of day 1 all but its own have.
     assert (done.users, done.refused, done.astray, done.missing) == (4, 0, 4, 0)
-    assert Bundle.open(tmp_path / "0.messages").messages == 4 * 3
+    assert EncodedFile.open(tmp_path / "0.messages").messages == 4 * 3
 
 
 @pytest.mark.parametrize(
@@ -376,7 +378,7 @@ def test_plans_that_cannot_be_released_day_by_day(plan: Plan, match: str, tmp_pa
     """One sentence says what to ask for."""
     with pytest.raises(ValueError, match=match):
         collection.release(plan=plan, day=0, state=tmp_path / "own", out=tmp_path / "public")
-    assert everything_under(tmp_path) == []
+    assert list_paths(tmp_path) == []
 
 
 # --- the ledger, and kills ----------------------------------------------------------------------------------------
@@ -387,13 +389,13 @@ def test_all_days_are_paid_for_once(tmp_path: Path) -> None:
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     released(tmp_path, POISSON, ledger=ledger.path)
     collection.estimate(POISSON, tmp_path / "public", out=tmp_path / "result", ledger=ledger.path)
-    (entry,) = ledger.standings("test")[0].entries
+    (entry,) = ledger.budget_statuses("test")[0].entries
     assert entry.recipe.users == POISSON.users
     (tmp_path / "again").mkdir()
     with pytest.raises(RoundTaken, match="a round is released once"):
         released(tmp_path / "again", POISSON, EVENTS[:1], ledger=ledger.path)
     assert not (tmp_path / "again" / "public").exists()
-    (entry,) = ledger.standings("test")[0].entries
+    (entry,) = ledger.budget_statuses("test")[0].entries
     assert (entry.plan, entry.round) == (POISSON.fingerprint, 1)
 
 
@@ -401,7 +403,7 @@ def test_a_release_that_lost_its_state_draws_no_second_noise(tmp_path: Path) -> 
     """The same files with other noise: even without a ledger this machine remembers them."""
     released(tmp_path, POISSON, EVENTS[:1])
     other: dict[str, Any] = {"state": tmp_path / "other", "out": tmp_path / "other-public"}
-    with pytest.raises(ShuffledBefore, match="these files were shuffled before, with other noise"):
+    with pytest.raises(AlreadyShuffled, match="these files were shuffled before, with other noise"):
         collection.release(encoded(tmp_path, POISSON, 0, EVENTS[0]), plan=POISSON, day=0, **other)
     assert not (tmp_path / "other-public").exists()
 
@@ -410,7 +412,7 @@ def test_a_ledger_that_refuses_keeps_the_day_back(tmp_path: Path) -> None:
     """Nothing is public; when the budget is raised the same command releases what was drawn."""
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", 0.1, POISSON.delta)
-    with pytest.raises(TooWeak, match="above the budget"):
+    with pytest.raises(GuaranteeTooWeak, match="above the budget"):
         released(tmp_path, POISSON, EVENTS[:1], ledger=ledger.path)
     assert not (tmp_path / "public").exists()
     drawn = (tmp_path / "own" / "day-00000" / "public" / "_manifest.json").read_bytes()
@@ -428,7 +430,7 @@ def releasing(room: Path, day: int) -> None:
     collection.release(files, plan=POISSON, day=day, **given)
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 @pytest.mark.parametrize("day", [0, 2])
 def test_a_day_killed_before_every_step(day: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL before each change of a name and each look into the ledger; then the day is released again.
@@ -450,7 +452,7 @@ def test_a_day_killed_before_every_step(day: int, tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"state{step}"))
         shutil.copytree(template, room)
         (room / "own").mkdir(mode=0o700, exist_ok=True)
-        finished = killed_at(step, room, releasing, room, day)
+        finished = run_and_kill_at(step, room, releasing, room, day)
         drawn = room / "own" / f"day-{day:05d}" / "public" / "_manifest.json"
         manifest = room / "public" / f"day-{day:05d}" / "_manifest.json"
         held = drawn.read_bytes() if drawn.exists() else None
@@ -463,8 +465,8 @@ def test_a_day_killed_before_every_step(day: int, tmp_path: Path, monkeypatch: p
         assert held in (None, manifest.read_bytes())
         every.add(manifest.read_text("utf-8"))
         assert [path.name for path in (room / "own").iterdir() if path.is_dir()] == [f"day-{day:05d}"]
-        assert not any("unfinished" in name for name in everything_under(room / "public"))
-        assert len(type(ledger)(room / "ledger.sqlite").standings("test")[0].entries) == 1
+        assert not any("unfinished" in name for name in list_paths(room / "public"))
+        assert len(type(ledger)(room / "ledger.sqlite").budget_statuses("test")[0].entries) == 1
         collection.estimate(POISSON, room / "public", out=room / "result")
     assert step > 12, step
     assert len(every) == 1 or day == 0
@@ -475,7 +477,9 @@ def test_a_day_that_fails_while_it_is_published(tmp_path: Path, monkeypatch: pyt
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     releasing(tmp_path, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(releaser.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        patch.setattr(
+            daily_release.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+        )
         with pytest.raises(OSError, match="No space left"):
             releasing(tmp_path, 1)
     assert not (tmp_path / "public" / "day-00001").exists()
@@ -485,21 +489,23 @@ def test_a_day_that_fails_while_it_is_published(tmp_path: Path, monkeypatch: pyt
     releasing(tmp_path, 1)
     assert (tmp_path / "public" / "day-00001" / "_manifest.json").read_bytes() == held
     with monkeypatch.context() as patch:
-        patch.setattr(releaser.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        patch.setattr(
+            daily_release.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+        )
         with pytest.raises(OSError, match="No space left"):
             releasing(tmp_path, 2)
     done = collection.release(
         encoded(tmp_path, POISSON, 2, EVENTS[2]), plan=POISSON, day=2, state=tmp_path / "own", out=tmp_path / "public"
     )
     assert (done.users, done.refused, done.astray, done.missing) == (EVENTS[2], 0, 0, 0)
-    assert len(ledger.standings("test")[0].entries) == 1
+    assert len(ledger.budget_statuses("test")[0].entries) == 1
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     """Whoever has the shuffler's directory has it alone."""
     (tmp_path / "own").mkdir(mode=0o700)
     with (
-        durable.locked(tmp_path / "own" / "lock"),
+        durable_files.open_locked(tmp_path / "own" / "lock"),
         pytest.raises(ValueError, match="another process is releasing from"),
     ):
         collection.release(plan=POISSON, day=0, state=tmp_path / "own", out=tmp_path / "public")

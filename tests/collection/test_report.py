@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp import figure
+from shuffledp._core import plotting
+from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.formatting import format_rounded_up
 from shuffledp.collection.collect import collect
 from shuffledp.collection.report import Report
-from shuffledp.document import rounded_up
-from shuffledp.errors import ShuffledpError
-from tests.collection import data_of, new_ledger, plan_of
+from tests.collection import new_ledger, random_column, small_plan
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 
@@ -22,7 +22,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """A collection from people with an odd name."""
     out = tmp_path_factory.mktemp("report") / "out"
     ledger = new_ledger(out.parent / "ledger", "<i>")
-    return collect(plan_of("krr", population="<i>", **CHEAP), data_of("krr", 1000), out=out, ledger=ledger.path)
+    return collect(
+        small_plan("krr", population="<i>", **CHEAP), random_column("krr", 1000), out=out, ledger=ledger.path
+    )
 
 
 def test_a_report_is_printed_in_a_few_lines(report: Report) -> None:
@@ -48,15 +50,15 @@ def test_estimates_are_drawn(report: Report, tmp_path: Path, monkeypatch: pytest
     report.plot(tmp_path / "estimates.png")
     assert (tmp_path / "estimates.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert report.plot().axes
-    monkeypatch.setattr(figure, "find_spec", lambda name: None)
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     with pytest.raises(ShuffledpError, match=r"^plot: matplotlib is not installed; in .* install '\.\[plot\]'\.$"):
         report.plot()
 
 
 def test_a_collection_does_not_fail_for_want_of_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without matplotlib all but the picture is written."""
-    monkeypatch.setattr(figure, "find_spec", lambda name: None)
-    collect(plan_of("krr", **CHEAP), data_of("krr", 1000), out=tmp_path / "out")
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    collect(small_plan("krr", **CHEAP), random_column("krr", 1000), out=tmp_path / "out")
     assert not (tmp_path / "out" / "estimates.png").exists()
     assert "estimates.png" not in (tmp_path / "out" / "report.md").read_text("utf-8")
     assert (tmp_path / "out" / "report.json").exists()
@@ -66,15 +68,21 @@ def test_both_deltas_are_told(tmp_path: Path) -> None:
     """What the people have given at the collection's own δ, and at the budget's; and the head of the ledger."""
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", 5.0, 1e-3)
-    plan = plan_of("krr", **CHEAP)
-    report = collect(plan, data_of("krr", 10_000), out=tmp_path / "out", ledger=ledger.path)
+    plan = small_plan("krr", **CHEAP)
+    report = collect(plan, random_column("krr", 10_000), out=tmp_path / "out", ledger=ledger.path)
     curve = report.guarantee.curve
     own, spent = curve.epsilon(plan.delta).upper, curve.epsilon(1e-3).upper
     document = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["ledger"]
     assert (document["delta"], document["epsilon"], document["spent"]) == (plan.delta, own, spent)
     assert document["left"] == 5.0 - spent
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
-    for part in (rounded_up(own), rounded_up(spent), "at δ = 1e-6", "at δ = 0.001", document["head"]["head"]):
+    for part in (
+        format_rounded_up(own),
+        format_rounded_up(spent),
+        "at δ = 1e-6",
+        "at δ = 0.001",
+        document["head"]["head"],
+    ):
         assert part in words
     assert f"ε = {spent:.3f}"[:8] in str(report)
-    ledger.demand_contains(document["head"], "report")
+    ledger.check_contains(document["head"], "report")

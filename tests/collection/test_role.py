@@ -20,27 +20,35 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import amplify, collection
-from shuffledp.array import Bytes
-from shuffledp.collection import bundle, external_sort, shuffling
-from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.guarantee import Guarantee, TooWeak
-from shuffledp.collection.ledger import Ledger, RoundTaken
-from shuffledp.collection.lot import USERS, Lot
-from shuffledp.collection.manifest import Manifest
-from shuffledp.collection.shuffle_record import ShuffledBefore
-from shuffledp.planner.plan_file import Plan
-from tests.collection import bundled, data_of, everything_under, messages_in, new_ledger, plan_of, write_table
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp._core.types import Bytes
+from shuffledp.collection import message_files
+from shuffledp.collection.message_files import USERS, BatchSpec, EncodedFile, Manifest
+from shuffledp.collection.shuffle_record import AlreadyShuffled
+from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.ledger import Ledger, RoundTaken
+from shuffledp.planning.plan import Plan
+from shuffledp.storage import sorting
+from tests.collection import (
+    list_paths,
+    new_ledger,
+    random_column,
+    read_encoded_file,
+    read_messages,
+    small_plan,
+    write_table,
+)
 
 # Many bundles of a few plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
-PLAN = plan_of("krr", users=2000, **CHEAP)
+PLAN = small_plan("krr", users=2000, **CHEAP)
 
 
 def encoded(directory: Path, number: int, rows: int = 1000, plan: Plan = PLAN) -> Path:
     """What one of several encoders hands over."""
-    path = write_table(directory / f"data{number}.parquet", value=data_of("krr", rows, seed=number))
+    path = write_table(directory / f"data{number}.parquet", value=random_column("krr", rows, seed=number))
     out = directory / f"ours{number}.messages"
     assert collection.encode(plan, path, "value", out=out) == rows
     return out
@@ -49,7 +57,9 @@ def encoded(directory: Path, number: int, rows: int = 1000, plan: Plan = PLAN) -
 def given_bundle(path: Path, rows: list[list[int]], users: int, plan: Plan = PLAN) -> Path:
     """A bundle of any rows, as a stranger may make one."""
     wire = np.array(rows, dtype=np.uint8)
-    bundle.write(path, Lot(plan.identity(), wire.shape[1], users, 1, len(wire), len(wire), USERS), [wire])
+    message_files.write_encoded_file(
+        path, BatchSpec(plan.identity(), wire.shape[1], users, 1, len(wire), len(wire), USERS), [wire]
+    )
     return path
 
 
@@ -57,8 +67,8 @@ def test_three_roles_give_a_report(tmp_path: Path) -> None:
     """Two encoders, one shuffler without a plan, one estimator."""
     files = [encoded(tmp_path, 1), encoded(tmp_path, 2)]
     assert collection.shuffle(files, out=tmp_path / "shuffled") == 2000
-    together = [row for path in files for row in bundled(path)]
-    assert messages_in(tmp_path / "shuffled", 1) == sorted(together)
+    together = [row for path in files for row in read_encoded_file(path)]
+    assert read_messages(tmp_path / "shuffled", 1) == sorted(together)
     report = collection.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
     wire = np.frombuffer(b"".join(together), dtype=np.uint8).reshape(-1, 1)
     direct = PLAN.mechanism.estimate(PLAN.mechanism.unpack(wire))
@@ -88,7 +98,7 @@ def test_encoding_the_same_people_again_is_refused(tmp_path: Path) -> None:
         collection.encode(PLAN, tmp_path / "data1.parquet", "value", out=out)
     assert out.read_bytes() == before
     collection.encode(PLAN, tmp_path / "data1.parquet", "value", out=tmp_path / "again.messages")
-    assert bundled(tmp_path / "again.messages") != bundled(out)
+    assert read_encoded_file(tmp_path / "again.messages") != read_encoded_file(out)
 
 
 def test_a_bad_table_leaves_no_messages(tmp_path: Path) -> None:
@@ -101,34 +111,34 @@ def test_a_bad_table_leaves_no_messages(tmp_path: Path) -> None:
         collection.encode(PLAN, empty, "value", out=tmp_path / "out.messages")
     with pytest.raises(ValueError, match="there is none"):
         collection.encode(PLAN, path, "value", out=tmp_path / "nowhere" / "out.messages")
-    assert everything_under(tmp_path) == ["data.parquet", "empty.parquet"]
+    assert list_paths(tmp_path) == ["data.parquet", "empty.parquet"]
 
 
 def test_the_shuffler_keeps_the_plan_where_it_has_one(tmp_path: Path) -> None:
     """Too few messages are not handed on and cost nothing; enough are, and stand in the ledger once."""
     files = [encoded(tmp_path, 1)]
     enough = Guarantee(PLAN, 1000).value.upper
-    strict = plan_of("krr", users=2000, epsilon=enough * 0.99, **CHEAP)
+    strict = small_plan("krr", users=2000, epsilon=enough * 0.99, **CHEAP)
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     ledger.register("test")
-    before = everything_under(tmp_path)
-    with pytest.raises(TooWeak, match="1000 users took part where 2000 were planned"):
+    before = list_paths(tmp_path)
+    with pytest.raises(GuaranteeTooWeak, match="1000 users took part where 2000 were planned"):
         collection.shuffle(files, out=tmp_path / "shuffled", plan=strict, ledger=ledger.path)
-    assert everything_under(tmp_path) == before
-    assert all(not standing.entries for standing in ledger.standings())
+    assert list_paths(tmp_path) == before
+    assert all(not standing.entries for standing in ledger.budget_statuses())
     for out in ("shuffled", "again"):
         # The same messages in the same order are no second release.
         collection.shuffle(files, out=tmp_path / out, plan=strict, ledger=ledger.path, allow_weaker=True)
-        (standing,) = ledger.standings("test")
+        (standing,) = ledger.budget_statuses("test")
         assert [(entry.users, entry.state) for entry in standing.entries] == [(1000, "released")]
-    with pytest.raises(TooWeak):
+    with pytest.raises(GuaranteeTooWeak):
         collection.estimate(strict, tmp_path / "shuffled", out=tmp_path / "out", ledger=ledger.path)
     assert not (tmp_path / "out").exists()
     report = collection.estimate(
         strict, tmp_path / "shuffled", out=tmp_path / "out", ledger=ledger.path, allow_weaker=True
     )
-    assert report.standing is not None
-    assert len(report.standing.entries) == 1
+    assert report.budget_status is not None
+    assert len(report.budget_status.entries) == 1
 
 
 def test_a_full_disk_leaves_no_entry_in_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,20 +151,20 @@ def test_a_full_disk_leaves_no_entry_in_the_ledger(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device", "messages")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shuffling, "write", full)
+        patch.setattr(message_files, "write_messages", full)
         with pytest.raises(OSError, match="No space"):
             collection.shuffle(files, out=tmp_path / "shuffled", plan=PLAN, ledger=ledger.path)
-    assert all(not standing.entries for standing in ledger.standings())
+    assert all(not standing.entries for standing in ledger.budget_statuses())
     assert not (tmp_path / "shuffled").exists()
     assert collection.shuffle(files, out=tmp_path / "shuffled", plan=PLAN, ledger=ledger.path) == 1000
 
 
 def test_several_messages_a_user(tmp_path: Path) -> None:
     """Users are counted, not messages; in order of their bytes no place tells a real message from a dummy."""
-    plan = plan_of("pure-dump", users=300)
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
+    plan = small_plan("pure-dump", users=300)
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", 300))
     assert collection.encode(plan, path, "value", out=tmp_path / "ours.messages") == 300
-    handed_over = bundled(tmp_path / "ours.messages")
+    handed_over = read_encoded_file(tmp_path / "ours.messages")
     assert handed_over == sorted(handed_over)
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     ledger.register("test")
@@ -163,7 +173,7 @@ def test_several_messages_a_user(tmp_path: Path) -> None:
     )
     assert shuffled == 300 * 31
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert report.guarantee.users == ledger.standings("test")[0].entries[0].users == 300
+    assert report.guarantee.users == ledger.budget_statuses("test")[0].entries[0].users == 300
     assert report.guarantee.value.upper == amplify(plan.mechanism, 300, effort="quick").epsilon(1e-6).upper
     assert "promise nothing" in report.statement()
 
@@ -198,7 +208,7 @@ def test_a_row_that_is_no_message_takes_one_user_off(tmp_path: Path, at_the_shuf
     report = collection.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
     assert report.guarantee.users == 1001
     assert report.document()["counts"] == {"messages": 1001, "refused": 2, "missing": 0}
-    good = np.frombuffer(b"".join(bundled(files[0])) + b"\x01", dtype=np.uint8).reshape(-1, 1)
+    good = np.frombuffer(b"".join(read_encoded_file(files[0])) + b"\x01", dtype=np.uint8).reshape(-1, 1)
     direct = PLAN.mechanism.estimate(PLAN.mechanism.unpack(good))
     np.testing.assert_array_equal(report.estimate.value, direct.value)
     assert "2 messages were not as planned" in report.statement()
@@ -209,11 +219,13 @@ def test_a_row_that_is_no_message_takes_one_user_off(tmp_path: Path, at_the_shuf
 @pytest.mark.parametrize(("rows", "users"), [(61, 2), (63, 2), (31, 2), (0, 5)])
 def test_missing_messages_stop_nobody(tmp_path: Path, with_plan: bool, rows: int, users: int) -> None:
     """31 messages a user: too few or too many take users off, as many as may not have followed the plan."""
-    plan = plan_of("pure-dump", users=300)
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
+    plan = small_plan("pure-dump", users=300)
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", 300))
     collection.encode(plan, path, "value", out=tmp_path / "ours.messages")
     strange = tmp_path / "strange.messages"
-    bundle.write(strange, Lot(plan.identity(), 1, users, 1, rows, rows, USERS), [np.zeros((rows, 1), dtype=np.uint8)])
+    message_files.write_encoded_file(
+        strange, BatchSpec(plan.identity(), 1, users, 1, rows, rows, USERS), [np.zeros((rows, 1), dtype=np.uint8)]
+    )
     files = [tmp_path / "ours.messages", strange]
     collection.shuffle(files, out=tmp_path / "shuffled", plan=plan if with_plan else None)
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
@@ -237,7 +249,7 @@ def test_only_bad_messages_are_no_collection(tmp_path: Path) -> None:
 
 def test_messages_of_another_plan_are_refused_by_every_role(tmp_path: Path) -> None:
     """Made at local ε 8 they would be taken for messages at ε 0.5: the promise would be broken."""
-    loud = plan_of("krr", users=2000, epsilon_local=8.0)
+    loud = small_plan("krr", users=2000, epsilon_local=8.0)
     other = encoded(tmp_path, 1, plan=loud)
     mine = encoded(tmp_path, 2)
     with pytest.raises(ValueError, match="was made for another plan or another round"):
@@ -250,8 +262,8 @@ def test_messages_of_another_plan_are_refused_by_every_role(tmp_path: Path) -> N
 
 
 def test_messages_of_another_round_are_refused(tmp_path: Path) -> None:
-    plan = plan_of("krr", users=1000, rounds=2, **CHEAP)
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 1000))
+    plan = small_plan("krr", users=1000, rounds=2, **CHEAP)
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", 1000))
     collection.encode(plan, path, "value", out=tmp_path / "second.messages", round_number=2)
     with pytest.raises(ValueError, match="another round"):
         collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "shuffled", plan=plan, round_number=1)
@@ -284,17 +296,17 @@ def test_a_round_is_shuffled_once_from_all_its_files(tmp_path: Path, place: Path
     first, late = encoded(tmp_path, 1), encoded(tmp_path, 2)
     kept: dict[str, Any] = {"plan": PLAN, "ledger": place}
     collection.shuffle([first], out=tmp_path / "one", **kept)
-    before = everything_under(tmp_path)
+    before = list_paths(tmp_path)
     for files in ([first, late], [late], [late, first]):
         with pytest.raises(
             RoundTaken, match=r"ledger: round 1 of 1 of the plan .* was released on 20.*; encode late ones for the next"
         ):
             collection.shuffle(files, out=tmp_path / "two", **kept)
-    assert everything_under(tmp_path) == before
+    assert list_paths(tmp_path) == before
     collection.shuffle([first], out=tmp_path / "again", **kept)
     assert contents(tmp_path / "again") == contents(tmp_path / "one")
-    (entry,) = ledger.standings("test")[0].entries
-    ids = hashlib.sha256(Bundle.open(first).id.encode()).hexdigest()
+    (entry,) = ledger.budget_statuses("test")[0].entries
+    ids = hashlib.sha256(EncodedFile.open(first).id.encode()).hexdigest()
     assert (entry.plan, entry.round, entry.rounds, entry.bundles) == (PLAN.fingerprint, 1, 1, ids)
     assert Manifest.read(tmp_path / "one").bundles == ids
 
@@ -304,11 +316,11 @@ def test_without_a_ledger_files_are_still_not_shuffled_with_others(tmp_path: Pat
     """This user's machine remembers them; files that were never shuffled are another matter."""
     first, second, third = (encoded(tmp_path, number) for number in (1, 2, 3))
     collection.shuffle([first, second], out=tmp_path / "one", plan=plan)
-    before = everything_under(tmp_path)
+    before = list_paths(tmp_path)
     for files in ([first], [first, second, third], [second, third]):
-        with pytest.raises(ShuffledBefore, match=r"of the [123] files were shuffled before, .*; give all files of a"):
+        with pytest.raises(AlreadyShuffled, match=r"of the [123] files were shuffled before, .*; give all files of a"):
             collection.shuffle(files, out=tmp_path / "two", plan=plan, allow_weaker=True)
-    assert everything_under(tmp_path) == before
+    assert list_paths(tmp_path) == before
     collection.shuffle([second, first], out=tmp_path / "again", plan=plan)
     assert contents(tmp_path / "again") == contents(tmp_path / "one")
     collection.shuffle([third], out=tmp_path / "other", plan=plan, allow_weaker=True)
@@ -327,7 +339,7 @@ def test_the_estimator_refuses_a_second_release_of_a_round(tmp_path: Path, monke
     with pytest.raises(RoundTaken, match="a round is released once"):
         collection.estimate(PLAN, tmp_path / "two", out=tmp_path / "no", ledger=ledger.path)
     assert not (tmp_path / "no").exists()
-    assert len(ledger.standings("test")[0].entries) == 1
+    assert len(ledger.budget_statuses("test")[0].entries) == 1
 
 
 def test_other_people_with_the_same_messages_are_another_release(tmp_path: Path) -> None:
@@ -378,9 +390,9 @@ def test_a_bundle_cannot_claim_more_than_it_holds(tmp_path: Path) -> None:
         report = collection.estimate(PLAN, out, out=tmp_path / f"result{plan is None}")
         assert report.guarantee.users == 1000
         assert report.counts["missing"] == 999_000
-    several = plan_of("pure-dump", users=300)
-    lot = Lot(several.identity(), 1, 10**6, 1, 3100, 3100, USERS)
-    bundle.write(tmp_path / "several.messages", lot, [np.zeros((3100, 1), dtype=np.uint8)])
+    several = small_plan("pure-dump", users=300)
+    lot = BatchSpec(several.identity(), 1, 10**6, 1, 3100, 3100, USERS)
+    message_files.write_encoded_file(tmp_path / "several.messages", lot, [np.zeros((3100, 1), dtype=np.uint8)])
     with pytest.raises(ValueError, match="expected at least one user who sent what is planned"):
         collection.shuffle([tmp_path / "several.messages"], out=tmp_path / "no", plan=several)
 
@@ -393,19 +405,19 @@ def test_a_footer_that_lies_is_noticed(tmp_path: Path, width: int) -> None:
     for name, kept in (("fewer", wire[:-1]), ("more", np.concatenate([wire, wire[-1:]])), ("others", wire[::-1])):
         directory = tmp_path / name
         directory.mkdir()
-        written = shuffling.write([wire], width, directory)
+        written = message_files.write_messages([wire], width, directory)
         Manifest("0" * 64, width, 1000, written.sha256, 1000, 1, 0, 0, USERS).write(directory)
-        assert sum(map(len, Manifest.read(directory).checked(directory))) == 1000
+        assert sum(map(len, Manifest.read(directory).read_verified_messages(directory))) == 1000
         (directory / "messages-00000.parquet").unlink()
-        shuffling.write([kept], width, directory)
+        message_files.write_messages([kept], width, directory)
         with pytest.raises(ValueError, match=r"is damaged|not in order"):
-            list(Manifest.read(directory).checked(directory))
+            list(Manifest.read(directory).read_verified_messages(directory))
 
 
 def test_sorting_in_memory_hands_on_nothing_but_what_was_read(tmp_path: Path) -> None:
     """Room for a million messages of 40 bytes, of which a thousand come: no other memory comes out."""
     wire = np.random.default_rng(1).integers(0, 256, (1000, 40), dtype=np.uint8)
-    found = list(shuffling.in_memory([wire], 40, 1_000_000))
+    found = list(message_files.sort_in_memory([wire], 40, 1_000_000))
     assert sum(map(len, found)) == 1000
     assert {row.tobytes() for part in found for row in part} == {row.tobytes() for row in wire}
 
@@ -437,13 +449,13 @@ def test_any_damage_is_noticed(tmp_path: Path) -> None:
     """Every byte of a small bundle changed, and every length cut: refused, or (its random name) without effect."""
     good = given_bundle(tmp_path / "good.messages", [[value % 4] for value in range(40)], 40)
     content, bad = good.read_bytes(), tmp_path / "bad.messages"
-    wanted = bundled(good)
+    wanted = read_encoded_file(good)
     for changed in [*(content[:size] for size in range(len(content))), content + b"\0", *_flipped(content)]:
         bad.write_bytes(changed)
         with pytest.raises(ValueError, match=r"is damaged|is not a file of messages"):
-            bundled(bad)
+            read_encoded_file(bad)
     bad.write_bytes(content)
-    assert bundled(bad) == wanted
+    assert read_encoded_file(bad) == wanted
 
 
 def _flipped(content: bytes) -> Iterator[bytes]:
@@ -456,23 +468,26 @@ def test_an_encoder_keeps_its_file_to_itself_and_replaces_none(tmp_path: Path) -
     out = encoded(tmp_path, 1)
     assert out.stat().st_mode & 0o777 == 0o600
     other = tmp_path / "other.messages"
-    with bundle.durable.whole_file(other), pytest.raises(ValueError, match="another process is encoding into"):
+    with (
+        message_files.durable_files.create_atomic_file(other),
+        pytest.raises(ValueError, match="another process is encoding into"),
+    ):
         collection.encode(PLAN, tmp_path / "data1.parquet", "value", out=other)
-    assert everything_under(tmp_path) == ["data1.parquet", "other.messages", "ours1.messages"]
+    assert list_paths(tmp_path) == ["data1.parquet", "other.messages", "ours1.messages"]
 
 
 KILLED = """
 import os, signal, sys
 from shuffledp import collection
-from shuffledp.collection import kernel
-kernel.CHUNK_ROWS = 100
-encode, seen = kernel.Encoder.encode, []
+from shuffledp.collection import batch_processing
+batch_processing.CHUNK_ROWS = 100
+encode, seen = batch_processing.Encoder.encode, []
 def killed(self, *arguments):
     seen.append(encode(self, *arguments))
     if len(seen) == 5:
         os.kill(os.getpid(), signal.SIGKILL)
     return seen[-1]
-kernel.Encoder.encode = killed
+batch_processing.Encoder.encode = killed
 collection.encode(sys.argv[1], sys.argv[2], "value", out=sys.argv[3])
 """
 
@@ -480,7 +495,7 @@ collection.encode(sys.argv[1], sys.argv[2], "value", out=sys.argv[3])
 def test_a_killed_encoder_leaves_no_second_randomisation(tmp_path: Path) -> None:
     """What it left is destroyed before the next one begins: there are never two messages of a user side by side."""
     PLAN.save(tmp_path / "plan.json")
-    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 1000))
+    path = write_table(tmp_path / "data.parquet", value=random_column("krr", 1000))
     out = tmp_path / "ours.messages"
     arguments = [str(tmp_path / "plan.json"), str(path), str(out)]
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False, env=dict(os.environ))
@@ -490,7 +505,7 @@ def test_a_killed_encoder_leaves_no_second_randomisation(tmp_path: Path) -> None
     assert left.name.startswith("ours.messages.unfinished-")
     assert collection.encode(PLAN, path, "value", out=out) == 1000
     assert [path.name for path in tmp_path.glob("ours*")] == ["ours.messages"]
-    assert Bundle.open(out).messages == len(bundled(out)) == 1000
+    assert EncodedFile.open(out).messages == len(read_encoded_file(out)) == 1000
 
 
 def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
@@ -503,12 +518,12 @@ def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
         seen.append(room)
         return original(batches, width, room, rows)  # type: ignore[arg-type]
 
-    original = external_sort.sort
-    monkeypatch.setattr(external_sort, "sort", sort)
-    monkeypatch.setattr(shuffling, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(shuffling, "COUNTED_BYTES", 0)
+    original = sorting.sort_on_disk
+    monkeypatch.setattr(sorting, "sort_on_disk", sort)
+    monkeypatch.setattr(message_files, "MAX_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(message_files, "MAX_COUNTED_BYTES", 0)
     collection.shuffle([encoded(tmp_path, 1)], out=tmp_path / "shuffled")
     (room,) = seen
     assert room.parent.name.startswith("shuffled.ready.unfinished-")
-    assert everything_under(tmp_path / "shuffled") == ["_manifest.json", "messages-00000.parquet"]
+    assert list_paths(tmp_path / "shuffled") == ["_manifest.json", "messages-00000.parquet"]
     assert pq.read_table(tmp_path / "shuffled").num_rows == 1000

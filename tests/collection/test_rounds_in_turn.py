@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
+from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection import Ledger, encode, estimate, shuffle
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.guarantee import Guarantee, TooWeak
-from shuffledp.collection.report import NEXT_PLAN, Report
-from shuffledp.planner.plan_file import Plan
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.report import NEXT_PLAN_FILE, Report
+from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.planning.plan import Plan
 from shuffledp.tasks import HeavyHitters, HittersAtOnce
 from tests.collection import new_ledger
 
@@ -33,7 +34,7 @@ def plan_of(honest: int = USERS, rounds: int = ROUNDS) -> Plan:
 
 def at_once() -> Plan:
     asked = HittersAtOnce(strings=12, reach=40, room=2048, step=5, keep=90.0)
-    mechanism = sdp.PoissonTables(**asked.facts, mean=120.0, honest=USERS)
+    mechanism = sdp.PoissonTables(**asked.mechanism_settings, mean=120.0, honest=USERS)
     return Plan(asked, mechanism, users=USERS, epsilon=3.0, delta=1e-6, population="test")
 
 
@@ -52,8 +53,8 @@ def test_all_rounds_by_one_call(tmp_path: Path) -> None:
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     report = sdp.collect(plan_of(), COLUMN, out=tmp_path / "out", ledger=ledger.path)
     demand_words(report)
-    assert report.guarantee.kept
-    (standing,) = ledger.standings("test", 1e-6)
+    assert report.guarantee.is_target_met
+    (standing,) = ledger.budget_statuses("test", 1e-6)
     assert len(standing.entries) == ROUNDS
     assert standing.epsilon == report.guarantee.epsilon <= 3.0
     # Whoever came to one round only has given what its own entry says.
@@ -63,11 +64,12 @@ def test_all_rounds_by_one_call(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
     assert [row["label"] for row in told["estimates"]] == list(report.quantities[0].labels)
     assert told["plan"]["task"]["round"] == ROUNDS
-    assert not (tmp_path / "out" / f"round-{ROUNDS}" / NEXT_PLAN).exists()
+    assert not (tmp_path / "out" / f"round-{ROUNDS}" / NEXT_PLAN_FILE).exists()
     with pytest.raises(ValueError, match="already holds a finished collection"):
         sdp.collect(plan_of(), COLUMN, out=tmp_path / "out", ledger=ledger.path, resume=True)
 
 
+@pytest.mark.exhaustive
 def test_in_one_round(tmp_path: Path) -> None:
     demand_words(sdp.collect(at_once(), COLUMN, out=tmp_path / "out"))
 
@@ -96,7 +98,7 @@ def test_the_roles_apart(tmp_path: Path) -> None:
                 estimate(plan, tmp_path / "1" / "shuffled", out=place / "no", round_number=number)
         report = estimate(plan, place / "shuffled", out=place / "result", round_number=number)
         if number < ROUNDS:
-            plan = Plan.load(place / "result" / NEXT_PLAN)
+            plan = Plan.load(place / "result" / NEXT_PLAN_FILE)
     demand_words(report)
 
 
@@ -125,16 +127,16 @@ def test_a_search_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.M
     demand_words(sdp.collect(plan_of(), COLUMN, out=out, ledger=ledger.path, resume=True))
     assert begun[1] == begun[2]
     assert len(set(begun)) == ROUNDS
-    assert len(ledger.standings("test", 1e-6)[0].entries) == ROUNDS
+    assert len(ledger.budget_statuses("test", 1e-6)[0].entries) == ROUNDS
 
 
 def test_a_budget_must_have_room_for_all_rounds(tmp_path: Path) -> None:
     """Or nothing is asked at all."""
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", 1.5, 1e-6)
-    with pytest.raises(TooWeak, match=r"4 rounds .* nothing was collected"):
+    with pytest.raises(GuaranteeTooWeak, match=r"4 rounds .* nothing was collected"):
         sdp.collect(plan_of(), COLUMN, out=tmp_path / "out", ledger=ledger.path)
-    assert ledger.standings("test", 1e-6)[0].entries == ()
+    assert ledger.budget_statuses("test", 1e-6)[0].entries == ()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
     with pytest.raises(ValueError, match="expected a new or empty directory"):
@@ -149,6 +151,6 @@ def test_nothing_found_is_a_report(tmp_path: Path) -> None:
     report = sdp.collect(plan_of(), nobody, out=tmp_path / "out", ledger=ledger.path)
     (found,) = report.quantities
     assert found.labels == ()
-    assert len(ledger.standings("test", 1e-6)[0].entries) == 1
+    assert len(ledger.budget_statuses("test", 1e-6)[0].entries) == 1
     assert report.largest_error() == 0.0
     assert "Collection: heavy hitters" in str(report)

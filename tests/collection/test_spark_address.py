@@ -14,27 +14,28 @@ import pytest
 from pyspark.sql import DataFrame
 
 import shuffledp as sdp
-from shuffledp.collection import external_sort, message
-from shuffledp.collection.cluster import cluster_file, counted_file, exact_shuffle, frame_source, message_frame
-from shuffledp.collection.engine.engine import EngineFailed
-from shuffledp.collection.engine.spark_engine import Spark
+from shuffledp.collection import message_files
+from shuffledp.collection.engine import EngineError
 from shuffledp.collection.job import Job
+from shuffledp.spark import cluster_files, exact_shuffle, frames as frame_source, frames as message_frame
+from shuffledp.spark.engine import Spark
+from shuffledp.storage import sorting
 from tests.cli import run as run_command
 from tests.collection import (
     FRAME_ROWS as ROWS,
-    data_of,
+    build_batch_spec,
     expected_messages,
-    in_order,
-    lot_of,
-    messages_in,
     multiset,
     new_ledger,
-    plan_of,
-    plan_of_frame,
+    random_column,
+    read_messages,
+    small_frame_plan,
+    small_plan,
+    sort_messages,
 )
 
 KEY = bytes(range(32))
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pictures")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_pictures")]
 
 
 @pytest.mark.parametrize("name", ["krr-wide", "oue"])
@@ -42,12 +43,16 @@ def test_files_at_an_address_hold_the_messages_by_rank(
     spark: Spark, frames: dict[str, DataFrame], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten files of three row groups; their digests are those of whoever reads them without Spark."""
-    monkeypatch.setattr(message, "GROUP_ROWS", 100)
-    monkeypatch.setattr(message, "FILE_GROUPS", 3)
-    plan = plan_of_frame(name)
-    wanted = in_order(expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), KEY))
+    monkeypatch.setattr(message_files, "GROUP_ROWS", 100)
+    monkeypatch.setattr(message_files, "GROUPS_PER_FILE", 3)
+    plan = small_frame_plan(name)
+    wanted = sort_messages(
+        expected_messages(plan.mechanism, plan.column("value").read_values(random_column(name, ROWS)), KEY)
+    )
     encoded = sdp.spark.encode(frames[name], plan, "value", secret=KEY)
-    made, counts = cluster_file.write(spark.session, encoded, lot_of(plan, ROWS), f"file:{tmp_path}/messages")
+    made, counts = cluster_files.write_shuffled(
+        spark.session, encoded, build_batch_spec(plan, ROWS), f"file:{tmp_path}/messages"
+    )
     told = ""
     for number in range(10):
         path = tmp_path / "messages" / f"messages-{number:05d}.parquet"
@@ -69,18 +74,20 @@ def test_files_take_their_ranks_from_ranges(rows: int) -> None:
     """Against Python's own sort; a message that is missing or too many is noticed."""
     generator = np.random.default_rng(1)
     wire = generator.integers(0, 4, (500, 3), dtype=np.uint8)
-    kept, counts = message_frame.merged(wire, None)
-    cuts = exact_shuffle.Cuts(3, external_sort.texts_of(kept[[10, 20, 40]]))
-    sizes = np.bincount(cuts.ranges_of(kept), counts, cuts.ranges).astype(np.int64)
-    layout = exact_shuffle.Layout(cuts, (0, *np.cumsum(sizes).tolist()), rows)
-    pieces = (message_frame.merged(part, None) for part in np.array_split(generator.permutation(wire), 4))
-    batches = list(layout._dividing()(message_frame.batch_of(*piece) for piece in pieces))
-    found = {file: [row.tobytes() for each in wires for row in each] for file, wires in layout.files_in(iter(batches))}
-    wanted = in_order(wire)
+    kept, counts = message_frame.merge_equal(wire, None)
+    cuts = exact_shuffle.RangeBoundaries(3, sorting.view_as_byte_strings(kept[[10, 20, 40]]))
+    sizes = np.bincount(cuts.find_ranges(kept), counts, cuts.range_count).astype(np.int64)
+    layout = exact_shuffle.FileLayout(cuts, (0, *np.cumsum(sizes).tolist()), rows)
+    pieces = (message_frame.merge_equal(part, None) for part in np.array_split(generator.permutation(wire), 4))
+    batches = list(layout._build_divide_task()(message_frame.build_batch(*piece) for piece in pieces))
+    found = {
+        file: [row.tobytes() for each in wires for row in each] for file, wires in layout.read_files(iter(batches))
+    }
+    wanted = sort_messages(wire)
     assert found == {file: wanted[file * rows : (file + 1) * rows] for file in range(-(-500 // rows))}
     for wrong in (batches[1:], [*batches, batches[0]]):
         with pytest.raises(ValueError, match="the input has changed"):
-            deque((deque(wires, 0) for _, wires in layout.files_in(iter(wrong))), 0)
+            deque((deque(wires, 0) for _, wires in layout.read_files(iter(wrong))), 0)
 
 
 def test_runs_of_few_messages_end_where_files_do() -> None:
@@ -89,14 +96,14 @@ def test_runs_of_few_messages_end_where_files_do() -> None:
     counts[[0, 3, 4, 255]] = (5, 9000, 1, 94)
     every = [number for number in range(256) for _ in range(counts[number])]
     for rows in (1, 50, 4096, 10_000):
-        runs = counted_file.runs_of(counts, 1, rows).to_pylist()
+        runs = exact_shuffle.build_runs(counts, 1, rows).to_pylist()
         found = [(run["file"], number) for run in runs for number in [run["message"][0]] * run["count"]]
         assert found == [(rank // rows, number) for rank, number in enumerate(every)]
 
 
 def test_a_checksum_tells_short_messages_apart() -> None:
     """None is shared, by any two of one or two bytes."""
-    known = counted_file.message_by_checksum(1) | counted_file.message_by_checksum(2)
+    known = exact_shuffle.build_checksum_table(1) | exact_shuffle.build_checksum_table(2)
     assert len(set(known.values())) == len(known) == 256 + 65_536
 
 
@@ -107,15 +114,15 @@ def test_a_file_that_is_out_of_order_is_noticed() -> None:
         {"message": b"\0\3", "count": 3, "first": 2, "last": 4},
     ]
     wanted = hashlib.sha256(b"\0\1" * 2 + b"\0\3" * 3).hexdigest()
-    assert counted_file.sha256_of(*counted_file.in_order(rows, 2)) == wanted
+    assert exact_shuffle.compute_sha256(*exact_shuffle.check_file_order(rows, 2)) == wanted
     for bad in ({"message": b"\0\0"}, {"message": b"\0\1"}, {"last": 5}, {"first": 1}, {"message": b"\3"}):
         with pytest.raises(ValueError, match=r"expected (a file in order of its messages|rows of 2 bytes)"):
-            counted_file.in_order([rows[0], rows[1] | bad], 2)
+            exact_shuffle.check_file_order([rows[0], rows[1] | bad], 2)
 
 
 def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tmp_path: Path) -> None:
     """With a key, into a new directory of another file system; a second run there is refused."""
-    plan_of_frame("oue").save(tmp_path / "plan.json")
+    small_frame_plan("oue").save(tmp_path / "plan.json")
     frames["oue"].repartition(2).write.parquet(f"file:{tmp_path}/rows")
     arguments = (
         "collect", str(tmp_path / "plan.json"), "--input", f"file:{tmp_path}/rows", "--column", "value", "--no-ledger",
@@ -123,7 +130,7 @@ def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tm
     )  # fmt: skip
     done = run_command(*arguments, "--json")
     assert done.status == 0, done.err
-    assert len(messages_in(tmp_path / "out" / "messages", 5)) == ROWS
+    assert len(read_messages(tmp_path / "out" / "messages", 5)) == ROWS
     assert (tmp_path / "out" / "report.json").exists()
     again = run_command(*arguments)
     assert again.status == 2
@@ -142,15 +149,15 @@ def test_inputs_that_spark_reads(spark: Spark, tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("who\tvalue\n" + "".join(f'"p""{number}"\t{number}\n' for number in range(3)))
     places = [f"file:{tmp_path}/rows.{suffix}" for suffix in ("json", "orc", "csv", "tsv")]
     for place in (*places, f"orc:file:{tmp_path}/rows.orc", "table:visits"):
-        found = frame_source.frame_of(spark.session, [place]).select("who", "value").collect()
+        found = frame_source.read_frame(spark.session, [place]).select("who", "value").collect()
         assert sorted((row[0], int(row[1])) for row in found) == rows, place
     with pytest.raises(ValueError, match=r"^input: expected inputs of one format, got csv, json\.$"):
-        frame_source.frame_of(spark.session, [places[0], places[2]])
+        frame_source.read_frame(spark.session, [places[0], places[2]])
     for kind in ("delta", "iceberg"):
-        with pytest.raises(EngineFailed, match=f"^input: Spark cannot read {kind} here; add its package to .*\\.$"):
-            frame_source.frame_of(spark.session, [f"{kind}:file:{tmp_path}/rows"])
-    with pytest.raises(EngineFailed, match=r"^spark: reading the input failed: [^\n]*\.$"):
-        frame_source.frame_of(spark.session, [f"file:{tmp_path}/nothing"])
+        with pytest.raises(EngineError, match=f"^input: Spark cannot read {kind} here; add its package to .*\\.$"):
+            frame_source.read_frame(spark.session, [f"{kind}:file:{tmp_path}/rows"])
+    with pytest.raises(EngineError, match=r"^spark: reading the input failed: [^\n]*\.$"):
+        frame_source.read_frame(spark.session, [f"file:{tmp_path}/nothing"])
 
 
 def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str, DataFrame], tmp_path: Path) -> None:
@@ -159,9 +166,9 @@ def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(ValueError, match="expected a new or empty directory"):
         sdp.spark.collect(
-            frames["oue"], plan_of_frame("oue"), "value", out=f"file:{tmp_path}/out", state=tmp_path / "state"
+            frames["oue"], small_frame_plan("oue"), "value", out=f"file:{tmp_path}/out", state=tmp_path / "state"
         )
-    assert Job.unfinished(tmp_path / "state") is None
+    assert Job.find_unfinished(tmp_path / "state") is None
 
 
 # --- streams ------------------------------------------------------------------------------------------------------
@@ -173,11 +180,11 @@ def test_a_stream_is_encoded_and_collected_by_windows(spark: Spark, tmp_path: Pa
     for number, (start, rows) in enumerate(((0, ROWS), (100, 5), (200, 10))):
         times = pa.array([start + 1] * rows, pa.timestamp("s"))
         pq.write_table(
-            pa.table({"value": data_of("oue", rows), "time": times}), tmp_path / "rows" / f"{number}.parquet"
+            pa.table({"value": random_column("oue", rows), "time": times}), tmp_path / "rows" / f"{number}.parquet"
         )
     schema = "value int, time timestamp"
     stream = spark.session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file:{tmp_path}/rows")
-    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
+    plan = small_plan("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
     with pytest.raises(ValueError, match="in the order of their source"):
         sdp.spark.encode(stream.repartition(2), plan, "value")
     encoded = sdp.spark.encode(stream, plan, "value", secret=KEY)
@@ -191,7 +198,7 @@ def test_a_stream_is_encoded_and_collected_by_windows(spark: Spark, tmp_path: Pa
     assert sorted(found) == ["window-0", "window-100"]
     assert "report.json" in found["window-0"]
     assert found["window-100"] == ["too-few"]
-    assert len(messages_in(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
+    assert len(read_messages(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
     with pytest.raises(ValueError, match="room must be an address"):
         sdp.spark.Windows(plan, "value", "time", 100, "here", tmp_path / "out")
 
@@ -199,10 +206,10 @@ def test_a_stream_is_encoded_and_collected_by_windows(spark: Spark, tmp_path: Pa
 def test_windows_at_an_address_are_released_once(spark: Spark, tmp_path: Path) -> None:
     """A batch that comes again, as after a crash, changes nothing: neither a release nor a window of too few."""
     times = [1] * ROWS + [101] * 5 + [201]
-    columns = {"value": data_of("oue", len(times)), "time": pa.array(times, pa.timestamp("s"))}
+    columns = {"value": random_column("oue", len(times)), "time": pa.array(times, pa.timestamp("s"))}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     batch = spark.session.read.parquet(f"file:{tmp_path}/rows.parquet")
-    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
+    plan = small_plan("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     found = []
     for _ in range(2):
@@ -213,18 +220,18 @@ def test_windows_at_an_address_are_released_once(spark: Spark, tmp_path: Path) -
     assert found[0] == found[1]
     assert {path.parent.name for path in found[0] if path.name == "report.json"} == {"window-0"}
     assert {path.parent.name for path in found[0] if path.name == "too-few"} == {"window-100"}
-    assert len(messages_in(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
-    assert [entry.state for entry in ledger.standings("test")[0].entries] == ["released"]
+    assert len(read_messages(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
+    assert [entry.state for entry in ledger.budget_statuses("test")[0].entries] == ["released"]
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_every_window_is_a_round(spark: Spark, tmp_path: Path, keeps: bool) -> None:
     """Two are planned: the third stops the stream, unless it has too few users, who need no round."""
     times = [1] * ROWS + [101] * ROWS + [201] * 5 + [301] * ROWS + [401]
-    columns = {"value": data_of("oue", len(times)), "time": pa.array(times, pa.timestamp("s"))}
+    columns = {"value": random_column("oue", len(times)), "time": pa.array(times, pa.timestamp("s"))}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     batch = spark.session.read.parquet(f"file:{tmp_path}/rows.parquet")
-    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.3, rounds=2)
+    plan = small_plan("oue", users=ROWS, epsilon_local=0.5, epsilon=0.3, rounds=2)
     ledger = new_ledger(tmp_path / "ledger.sqlite").path if keeps else None
     windows = sdp.spark.Windows(plan, "value", "time", 100, f"file:{tmp_path}/waiting", tmp_path / "out", ledger=ledger)
     for _ in range(2):

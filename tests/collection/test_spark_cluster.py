@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from tests.cli import plain_environment
-from tests.collection import cluster_owner, plan_of, standalone
+from tests.collection import cluster_scenario, small_plan, standalone_cluster
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
-    **standalone.SPECULATION,
-    "spark.executor.extraJavaOptions": standalone.SHORT,
-    "spark.executorEnv.PYTHONPATH": f"{standalone.SOURCE}:{ROOT}",
+    **standalone_cluster.SPECULATION,
+    "spark.executor.extraJavaOptions": standalone_cluster.JVM_OPTIONS,
+    "spark.executorEnv.PYTHONPATH": f"{standalone_cluster.SOURCE}:{ROOT}",
 }
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the owner of a cluster found."""
     room, place = tmp_path_factory.mktemp("driver"), tmp_path_factory.mktemp("cluster")
     for name in ("krr-wide", "oue"):
-        plan_of(name, users=cluster_owner.ROWS, epsilon_local=0.5, bound="efmrtt19").save(room / f"plan-{name}.json")
-    with standalone.running(place, room, SETTINGS) as cluster, (room / "log").open("wb") as log:
-        command = [sys.executable, "-m", "tests.collection.cluster_owner", room, cluster.shared, cluster.master]
+        small_plan(name, users=cluster_scenario.ROWS, epsilon_local=0.5, bound="efmrtt19").save(
+            room / f"plan-{name}.json"
+        )
+    with standalone_cluster.run_cluster(place, room, SETTINGS) as cluster, (room / "log").open("wb") as log:
+        command = [sys.executable, "-m", "tests.collection.cluster_scenario", room, cluster.shared, cluster.master]
         done = subprocess.run(
             list(map(str, command)),
             stdout=log,
@@ -64,10 +66,10 @@ def test_a_collection_where_workers_see_nothing_of_the_driver(found: dict[str, A
     """One value of 99% of the people: every message is there, and the estimate is within 7 standard errors."""
     mechanism = "krr" if name == "krr-wide" else name
     told = found[name]
-    assert (told["users"], told["messages"], told["left"]) == (cluster_owner.ROWS, cluster_owner.ROWS, False)
+    assert (told["users"], told["messages"], told["left"]) == (cluster_scenario.ROWS, cluster_scenario.ROWS, False)
     assert {"messages", "report.json", "report.md", "estimates.csv", "plan.json"} <= set(told["names"])
     estimate, error = told["seven"]
-    truth = sum(number % 100 != 0 or number % 40 == 7 for number in range(cluster_owner.ROWS))
+    truth = sum(number % 100 != 0 or number % 40 == 7 for number in range(cluster_scenario.ROWS))
     assert abs(estimate - truth) < 7 * error, mechanism
 
 

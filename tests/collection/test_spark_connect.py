@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.engine.spark_engine import Spark
+from shuffledp.spark.engine import Spark
 from tests.cli import plain_environment
-from tests.collection import data_of, expected_messages, plan_of, write_table
+from tests.collection import expected_messages, random_column, small_plan, write_table
 
 ROOT = Path(__file__).parents[2]
 ROWS = 2000
 KEY = bytes(range(32))
-PLAN = plan_of("oue", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pictures")]
+PLAN = small_plan("oue", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_pictures")]
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,11 @@ def found(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     """Messages of a session that keeps a key, in files that a session of Spark Connect reads."""
     room = tmp_path_factory.mktemp("connect")
     PLAN.save(room / "plan.json")
-    write_table(room / "data.parquet", value=data_of("oue", ROWS), who=range(ROWS))
+    write_table(room / "data.parquet", value=random_column("oue", ROWS), who=range(ROWS))
     rows = spark.session.read.parquet(f"file:{room}/data.parquet")
     sdp.spark.encode(rows, PLAN, "value", secret=KEY).write.parquet(f"file:{room}/messages")
     sdp.spark.encode(rows, PLAN, "value").write.parquet(f"file:{room}/late")
-    command = [sys.executable, "-m", "tests.collection.connect_owner", str(room)]
+    command = [sys.executable, "-m", "tests.collection.spark_connect_scenario", str(room)]
     environment = plain_environment() | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     with (room / "log").open("wb") as log:
         done = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=environment, timeout=600)
@@ -45,7 +45,7 @@ def found(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 def test_messages_are_shuffled_and_estimated(found: dict[str, Any]) -> None:
     """Over several ranges: sorted, each once, and the estimates of all of them."""
     assert ".connect." in found["kind"]
-    wanted = expected_messages(PLAN.mechanism, PLAN.column("value").values(data_of("oue", ROWS)), KEY)
+    wanted = expected_messages(PLAN.mechanism, PLAN.column("value").read_values(random_column("oue", ROWS)), KEY)
     counts = Counter(row.tobytes().hex() for row in wanted)
     assert found["rows"] == [[text, count] for text, count in sorted(counts.items())]
     again = PLAN.mechanism.estimate(PLAN.mechanism.unpack(wanted))

@@ -17,31 +17,30 @@ import pytest
 from pyspark.sql import DataFrame, functions as F
 
 import shuffledp as sdp
-from shuffledp.collection.cluster import exact_shuffle, message_frame
-from shuffledp.collection.cluster.frame_role import LABEL
-from shuffledp.collection.cluster.frame_table import FrameTable
-from shuffledp.collection.cluster.row_identity import BUCKETS
-from shuffledp.collection.engine.engine import EngineFailed
-from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.shuffle_record import ShuffledBefore
-from shuffledp.errors import ShuffledpError
-from shuffledp.planner.plan_file import Plan
-from shuffledp.sampling.random import KeyedSource
+from shuffledp._core.errors import ShuffledpError
+from shuffledp.collection.engine import EngineError
+from shuffledp.collection.shuffle_record import AlreadyShuffled
+from shuffledp.planning.plan import Plan
+from shuffledp.sampling.random_sources import KeyedSource
+from shuffledp.spark import exact_shuffle, frames as message_frame
+from shuffledp.spark.collection import METADATA_KEY
+from shuffledp.spark.engine import Spark
+from shuffledp.spark.frames import BUCKET_COUNT, FrameTable
 from tests.collection import (
     FRAME_ROWS as ROWS,
-    data_of,
     expected_messages,
-    messages_in,
     multiset,
     new_ledger,
-    plan_of,
-    plan_of_frame,
+    random_column,
+    read_messages,
+    small_frame_plan,
+    small_plan,
 )
 
 KEY = bytes(range(32))
 MANY = 60
 """Files of a row each, or of none; benchmarks/spark.py takes 10,000."""
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pictures")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_pictures")]
 
 
 def counted(wire: Any) -> Counter[bytes]:
@@ -54,8 +53,8 @@ def counted(wire: Any) -> Counter[bytes]:
 @pytest.mark.parametrize("name", ["krr-wide", "oue"])
 def test_rows_of_files_send_the_messages_of_their_place(frames: dict[str, DataFrame], name: str) -> None:
     """As the engine in this process encodes the same file; computed twice they are the same, and the shuffle sorts."""
-    plan = plan_of_frame(name)
-    wanted = expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), KEY)
+    plan = small_frame_plan(name)
+    wanted = expected_messages(plan.mechanism, plan.column("value").read_values(random_column(name, ROWS)), KEY)
     encoded = sdp.spark.encode(frames[name], plan, "value", secret=KEY)
     assert multiset(encoded) == counted(wanted)
     shuffled = sdp.spark.shuffle(encoded)
@@ -69,13 +68,14 @@ def test_rows_of_files_send_the_messages_of_their_place(frames: dict[str, DataFr
 
 def test_rows_with_a_key_send_the_messages_of_their_key(spark: Spark, frames: dict[str, DataFrame]) -> None:
     """Against a loop over buckets; in whichever order, partitions and files the rows come."""
-    frame, plan = frames["krr-wide"], plan_of_frame("krr-wide")
+    frame, plan = frames["krr-wide"], small_frame_plan("krr-wide")
     again = F.xxhash64(F.lit("again"), "who")
     rows = sorted(
-        (row[0] % BUCKETS, row[0], row[1], row[2]) for row in frame.select(F.xxhash64("who"), again, "value").collect()
+        (row[0] % BUCKET_COUNT, row[0], row[1], row[2])
+        for row in frame.select(F.xxhash64("who"), again, "value").collect()
     )
     wanted: Counter[bytes] = Counter()
-    for bucket in range(BUCKETS):
+    for bucket in range(BUCKET_COUNT):
         values = np.array([row[3] for row in rows if row[0] == bucket], dtype=np.int64)
         if len(values):
             wanted += counted(plan.mechanism.pack(plan.mechanism.randomize(values, KeyedSource(KEY, bucket << 32))))
@@ -85,7 +85,7 @@ def test_rows_with_a_key_send_the_messages_of_their_key(spark: Spark, frames: di
 
 def test_what_is_done_with_messages_does_not_change_them(frames: dict[str, DataFrame]) -> None:
     """Other numbers of tasks: behind another data frame, in one partition, divided by other settings."""
-    plan = plan_of_frame("oue")
+    plan = small_frame_plan("oue")
     encoded = sdp.spark.encode(frames["oue"].union(frames["oue"]), plan, "value", secret=KEY)
     assert encoded.rdd.getNumPartitions() > 1
     kept = multiset(encoded)
@@ -101,7 +101,7 @@ def test_what_is_done_with_messages_does_not_change_them(frames: dict[str, DataF
 
 def test_a_secret_is_drawn_where_none_is_given(frames: dict[str, DataFrame]) -> None:
     """Two calls randomize anew; one data frame does not."""
-    first, second = (sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value") for _ in range(2))
+    first, second = (sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value") for _ in range(2))
     kept = multiset(first)
     assert multiset(first) == kept
     assert multiset(second) != kept
@@ -112,14 +112,14 @@ def test_wide_messages_are_cut_into_ranges(
 ) -> None:
     """Ranges in order, each sorted; the cuts are the same whatever the order, and balanced."""
     monkeypatch.setattr(exact_shuffle, "RANGE_BYTES", 2000)
-    encoded = sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value", secret=KEY)
+    encoded = sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value", secret=KEY)
     shuffled = sdp.spark.shuffle(encoded)
     rows = [(bytes(row[0]), row[1]) for row in shuffled.collect()]
     assert rows == sorted(multiset(encoded).items())
     sizes = [row[1] for row in shuffled.groupBy(F.spark_partition_id()).count().collect()]
     assert len(sizes) == -(-ROWS * 5 // 2000)
     assert max(sizes) < 3 * ROWS / len(sizes)
-    cuts = [exact_shuffle.cuts_of(one, 5, ROWS).texts for one in (encoded, encoded.repartition(3))]
+    cuts = [exact_shuffle.choose_boundaries(one, 5, ROWS).boundaries for one in (encoded, encoded.repartition(3))]
     assert cuts[0].tolist() == cuts[1].tolist()
 
 
@@ -127,11 +127,11 @@ def test_a_round_is_shuffled_once_from_all_its_frames(
     spark: Spark, frames: dict[str, DataFrame], tmp_path: Path
 ) -> None:
     """By what each of them is labelled with, through unions and files; the same ones again are the same messages."""
-    plan = plan_of("krr-wide", population=str(tmp_path), rounds=2)
+    plan = small_plan("krr-wide", population=str(tmp_path), rounds=2)
     first, second = (sdp.spark.encode(frames["krr-wide"], plan, "value", round_number=2) for _ in range(2))
     shuffled = sdp.spark.shuffle(first)
     for other in (first.union(second), second.union(first)):
-        with pytest.raises(ShuffledBefore, match=r"^shuffle: 1 of the 2 files were shuffled before, together with"):
+        with pytest.raises(AlreadyShuffled, match=r"^shuffle: 1 of the 2 files were shuffled before, together with"):
             sdp.spark.shuffle(other)
     for some in (first.filter("count > 1"), first.limit(5), second.union(second.sample(0.5))):
         with pytest.raises(ValueError, match="expected all messages from encode, or unions of them, got a"):
@@ -141,7 +141,7 @@ def test_a_round_is_shuffled_once_from_all_its_frames(
     first.write.parquet(f"file:{tmp_path}/first")
     stored = spark.session.read.parquet(f"file:{tmp_path}/first")
     assert multiset(sdp.spark.shuffle(stored)) == multiset(shuffled)
-    with pytest.raises(ShuffledBefore):
+    with pytest.raises(AlreadyShuffled):
         sdp.spark.shuffle(stored.union(second))
     report = sdp.spark.estimate(sdp.spark.shuffle(second), plan, allow_weaker=True)
     assert report.guarantee.round_number == 2
@@ -160,7 +160,7 @@ def test_the_shufflers_noise_is_drawn_once(frames: dict[str, DataFrame], tmp_pat
     encoded = sdp.spark.encode(frames["oue"], plan, "value")
     shuffled = sdp.spark.shuffle(encoded, plan)
     assert multiset(shuffled) == multiset(shuffled)
-    with pytest.raises(ShuffledBefore, match=r"these files were shuffled before, with other noise; use what came out"):
+    with pytest.raises(AlreadyShuffled, match=r"these files were shuffled before, with other noise; use what came out"):
         sdp.spark.shuffle(encoded, plan)
 
 
@@ -174,16 +174,16 @@ def test_a_fingerprint_is_a_sum_of_hashes(frames: dict[str, DataFrame]) -> None:
 
 def test_statistics_of_counts_are_those_of_the_messages() -> None:
     """Weighed by bits, against every message repeated; rows that are no messages are counted."""
-    mechanism = plan_of_frame("krr-wide").mechanism
+    mechanism = small_frame_plan("krr-wide").mechanism
     generator = np.random.default_rng(3)
     wire = mechanism.pack(np.arange(1000))
     counts = generator.integers(0, 50, 1000)
-    found = message_frame.weighed(mechanism, None, wire, counts)
+    found = message_frame.accumulate_counts(mechanism, None, wire, counts)
     np.testing.assert_array_equal(
         found.statistic, mechanism.accumulate(mechanism.unpack(np.repeat(wire, counts, axis=0)))
     )
     bad = np.full((1, 2), 255, dtype=np.uint8)
-    found = message_frame.weighed(mechanism, None, np.concatenate([wire, bad]), np.append(counts, 5))
+    found = message_frame.accumulate_counts(mechanism, None, np.concatenate([wire, bad]), np.append(counts, 5))
     assert (found.messages, found.refused) == (counts.sum(), 5)
 
 
@@ -214,7 +214,7 @@ def test_what_would_randomize_twice_is_a_sentence(
 ) -> None:
     """Before anything runs."""
     with pytest.raises(ValueError, match=part) as caught:
-        sdp.spark.encode(change(frames["oue"]), plan_of_frame("oue"), "value", key=key)
+        sdp.spark.encode(change(frames["oue"]), small_frame_plan("oue"), "value", key=key)
     assert str(caught.value).endswith(".")
 
 
@@ -225,21 +225,21 @@ def test_keys_must_tell_rows_apart(frames: dict[str, DataFrame], key: str, part:
     """One that is there twice, or not at all, stops the job."""
     frame = frames["oue"].withColumn("none", F.when(F.col("value") < 39, F.col("who")))
     with pytest.raises(Exception, match=part):
-        sdp.spark.encode(frame, plan_of_frame("oue"), "value", key=key).collect()
+        sdp.spark.encode(frame, small_frame_plan("oue"), "value", key=key).collect()
 
 
 def test_messages_of_others_are_refused(frames: dict[str, DataFrame]) -> None:
     """Of another plan, not shuffled, or of no plan at all."""
-    encoded = sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value", secret=KEY)
-    assert encoded.schema["message"].metadata[LABEL]["width"] == 5
+    encoded = sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value", secret=KEY)
+    assert encoded.schema["message"].metadata[METADATA_KEY]["width"] == 5
     with pytest.raises(ValueError, match="expected messages that were shuffled"):
-        sdp.spark.estimate(encoded, plan_of_frame("oue"))
+        sdp.spark.estimate(encoded, small_frame_plan("oue"))
     with pytest.raises(ValueError, match="made for another plan"):
-        sdp.spark.estimate(encoded, plan_of("oue", users=ROWS))
+        sdp.spark.estimate(encoded, small_plan("oue", users=ROWS))
     with pytest.raises(ValueError, match=r"expected a data frame of messages from shuffledp\.spark"):
         sdp.spark.shuffle(frames["oue"])
     with pytest.raises(TypeError, match="expected a data frame of Spark, got list"):
-        sdp.spark.encode([], plan_of_frame("oue"), "value")  # type: ignore[arg-type]
+        sdp.spark.encode([], small_frame_plan("oue"), "value")  # type: ignore[arg-type]
 
 
 # --- whole collections --------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_messages_of_others_are_refused(frames: dict[str, DataFrame]) -> None:
 def test_a_bad_frame_is_a_sentence_and_nothing_is_written(spark: Spark, frame: str, part: str, tmp_path: Path) -> None:
     """As for every other input."""
     with pytest.raises((ValueError, ShuffledpError)) as caught:
-        sdp.collect(plan_of_frame("oue"), spark.session.sql(frame), "value", out=tmp_path / "out", allow_weaker=True)
+        sdp.collect(small_frame_plan("oue"), spark.session.sql(frame), "value", out=tmp_path / "out", allow_weaker=True)
     told = str(caught.value)
     assert part in told
     assert told.endswith(".")
@@ -275,12 +275,12 @@ def test_many_small_files_and_empty_partitions(spark: Spark, tmp_path: Path) -> 
         column = pa.array([float(number % 80)] if number % 10 else [], pa.float64())
         pq.write_table(pa.table({"value": column}), tmp_path / "data" / f"{number:05d}.parquet")
     frame = spark.session.read.parquet(f"file:{tmp_path}/data")
-    plan, rules = plan_of("laplace", users=len(numbers)), sdp.tasks.Rules(clip=True)
+    plan, rules = small_plan("laplace", users=len(numbers)), sdp.tasks.Rules(clip=True)
     report = sdp.collect(plan, frame, "value", out=tmp_path / "out", rules=rules, allow_weaker=True, confidence=0.5)
     assert report.guarantee.users == len(numbers)
-    assert report.manner.confidence == 0.5
+    assert report.estimate_options.confidence == 0.5
     assert report.tally.clipped == sum(number > 60 for number in numbers)
-    assert len(messages_in(tmp_path / "out" / "messages", plan.mechanism.message_bytes)) == len(numbers)
+    assert len(read_messages(tmp_path / "out" / "messages", plan.mechanism.message_bytes)) == len(numbers)
 
 
 class Stopped(BaseException):
@@ -295,7 +295,7 @@ def test_a_frame_goes_on_after_a_kill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The messages of the first key, in the ledger once; nothing in the order of the input was ever written."""
-    plan, ledger = plan_of_frame(name), new_ledger(tmp_path / "ledger.sqlite")
+    plan, ledger = small_frame_plan(name), new_ledger(tmp_path / "ledger.sqlite")
     original = getattr(Spark, point)
 
     def stop(*arguments: object, **named: object) -> None:
@@ -313,16 +313,16 @@ def test_a_frame_goes_on_after_a_kill(
     key = (tmp_path / "out" / "work" / "key").read_bytes()
     assert not list((tmp_path / "out" / "work").glob("encoded/*"))
     collect()
-    wanted = expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), key)
-    assert messages_in(tmp_path / "out" / "messages", plan.mechanism.message_bytes) == sorted(
+    wanted = expected_messages(plan.mechanism, plan.column("value").read_values(random_column(name, ROWS)), key)
+    assert read_messages(tmp_path / "out" / "messages", plan.mechanism.message_bytes) == sorted(
         row.tobytes() for row in wanted
     )
-    assert [entry.state for entry in ledger.standings("test")[0].entries] == ["released"]
+    assert [entry.state for entry in ledger.budget_statuses("test")[0].entries] == ["released"]
 
 
 def test_only_spark_collects_a_frame(frames: dict[str, DataFrame], tmp_path: Path) -> None:
     """And what another table's options do is done in Spark."""
-    plan = plan_of_frame("oue")
+    plan = small_frame_plan("oue")
     with pytest.raises(ValueError, match="choose each person's rows in Spark"):
         sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", user="who")
     with pytest.raises(ValueError, match=r"df\.dropna\(\)"):
@@ -339,6 +339,6 @@ def test_a_session_that_leaks_gets_no_secret(
     spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same demand as for the engine."""
-    monkeypatch.setattr("shuffledp.collection.engine.spark_session.missing", lambda _: {"spark.authenticate": "true"})
-    with pytest.raises(EngineFailed, match=r"spark\.authenticate=true"):
-        sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value")
+    monkeypatch.setattr("shuffledp.spark.session.find_missing_settings", lambda _: {"spark.authenticate": "true"})
+    with pytest.raises(EngineError, match=r"spark\.authenticate=true"):
+        sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value")

@@ -15,26 +15,25 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
+from shuffledp._core.progress import Progress
 from shuffledp.collection.collect import collect
-from shuffledp.collection.engine import spark_session
-from shuffledp.collection.engine.embedded import Embedded
-from shuffledp.collection.engine.engine import Engine, EngineFailed
-from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.planner.plan_file import Plan
-from shuffledp.progress import Progress
+from shuffledp.collection.engine import EmbeddedEngine, Engine, EngineError
+from shuffledp.collection.input.files import FileTable
+from shuffledp.planning.plan import Plan
+from shuffledp.spark import session
+from shuffledp.spark.engine import Spark
 from tests.cli import plain_environment
 from tests.collection import (
-    data_of,
+    build_batch_spec,
     expected_messages,
-    lot_of,
-    messages_in,
-    plan_of,
-    spark_owner,
-    stranger,
+    random_column,
+    read_messages,
+    small_plan,
+    spark_block_client,
+    spark_session_scenario,
     write_table,
 )
-from tests.collection.spark_owner import KEY
+from tests.collection.spark_session_scenario import KEY
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -79,43 +78,43 @@ CLUSTER = {"spark.master": "spark://example.org:7077", "spark.driver.host": "127
 )
 def test_what_a_session_lacks(settings: dict[str, str], missing: list[str]) -> None:
     """Everything that must be set is named, and nothing else; what is named would be enough."""
-    lacking = spark_session.missing(settings)
+    lacking = session.find_missing_settings(settings)
     assert list(lacking) == missing
-    assert spark_session.missing(settings | lacking) == {}
+    assert session.find_missing_settings(settings | lacking) == {}
 
 
 def test_our_own_settings_lack_nothing_and_hold_no_secret() -> None:
     """They are in the command line of Spark's process."""
-    ours = {**spark_session.HERE, **spark_session.ENCRYPTED_FILES, "spark.master": "local[*]"}
-    assert spark_session.missing(ours) == {}
+    ours = {**session.LOCAL_SETTINGS, **session.ENCRYPTED_FILES, "spark.master": "local[*]"}
+    assert session.find_missing_settings(ours) == {}
     assert not [name for name in ours if "secret" in name.lower()]
 
 
 def test_a_session_whose_settings_cannot_be_seen_is_refused() -> None:
     """Such as one of Spark Connect, which is no session of Spark's own."""
     remote: Any = object()
-    with pytest.raises(EngineFailed, match=r"got one of Spark Connect.*spark\.api\.mode=classic"):
+    with pytest.raises(EngineError, match=r"got one of Spark Connect.*spark\.api\.mode=classic"):
         _ = Spark(session=remote).session
 
 
 def test_a_session_that_does_not_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its directory is gone even if nobody closes the engine."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("shuffledp.collection.engine.spark_session.running", lambda: None)
-    monkeypatch.setattr("shuffledp.collection.engine.spark_session.shutil.which", lambda name: None)
+    monkeypatch.setattr("shuffledp.spark.session.find_running_session", lambda: None)
+    monkeypatch.setattr("shuffledp.spark.session.shutil.which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(EngineFailed, match="Java 17 was not found"):
+    with pytest.raises(EngineError, match="Java 17 was not found"):
         _ = Spark().session
     assert list(tmp_path.iterdir()) == []
 
 
-class Dying(Embedded):
+class Dying(EmbeddedEngine):
     """Gives up when it is to encode."""
 
     name = "spark"
 
     def encode(self, *_: Any) -> None:
-        raise EngineFailed("spark: died.")
+        raise EngineError("spark: died.")
 
 
 def test_a_session_that_is_refused_costs_no_work(tmp_path: Path) -> None:
@@ -126,10 +125,10 @@ def test_a_session_that_is_refused_costs_no_work(tmp_path: Path) -> None:
     def run(engine: Engine, resume: bool) -> None:
         collect(room / "plan.json", room / "data.csv", "value", out=room / "out", engine=engine, resume=resume)
 
-    with pytest.raises(EngineFailed, match="died"):
+    with pytest.raises(EngineError, match="died"):
         run(Dying(Progress()), False)
     key = (room / "out" / "work" / "key").read_bytes()
-    with pytest.raises(EngineFailed, match=r"Spark Connect.*go on with --resume"):
+    with pytest.raises(EngineError, match=r"Spark Connect.*go on with --resume"):
         run(Spark(session=remote), True)
     assert (room / "out" / "work" / "key").read_bytes() == key
 
@@ -142,55 +141,67 @@ def encoding(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of the application that has just encoded under the key."""
     room = _room(tmp_path_factory.mktemp("own"))
     plan, table = Plan.load(room / "plan.json"), FileTable(room / "data.csv")
-    spark.encode(table, plan.column("value"), KEY, lot_of(plan, ROWS), room / "encoded")
+    spark.encode(table, plan.column("value"), KEY, build_batch_spec(plan, ROWS), room / "encoded")
     return str(spark.session.sparkContext.applicationId)
 
 
 def _room(room: Path) -> Path:
-    plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19").save(room / "plan.json")
-    write_table(room / "data.csv", value=data_of("krr", ROWS))
+    small_plan("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19").save(room / "plan.json")
+    write_table(room / "data.csv", value=random_column("krr", ROWS))
     return room
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_a_stranger_gets_no_block(spark: Spark, encoding: str) -> None:
     """Neither from where blocks are served nor from the driver, in any of the ways to ask."""
-    host, port = spark_owner.block_address()
+    host, port = spark_session_scenario.block_address()
     driver = int(dict(spark.session.sparkContext.getConf().getAll())["spark.driver.port"])
     for place in (port, driver):
-        found = stranger.block((host, place), encoding, "broadcast_0_piece0")
-        assert found.kind == stranger.FAILURE
+        found = spark_block_client.fetch_block((host, place), encoding, "broadcast_0_piece0")
+        assert found.kind == spark_block_client.FAILURE
         assert b"AuthRpcHandler.doAuthChallenge" in found.body
-        for frame in (stranger.chunk_of(0), stranger.stream_of("0_0"), stranger.stream_of("/files/broadcast_0_piece0")):
-            with stranger.connected((host, place)) as ask:
-                assert ask(frame).kind not in (stranger.CHUNK, stranger.STREAM, stranger.ANSWER)
-    assert list(stranger.tasks((host, port), encoding)) == []
+        for frame in (
+            spark_block_client.chunk_request(0),
+            spark_block_client.stream_request("0_0"),
+            spark_block_client.stream_request("/files/broadcast_0_piece0"),
+        ):
+            with spark_block_client.connect((host, place)) as ask:
+                assert ask(frame).kind not in (
+                    spark_block_client.CHUNK,
+                    spark_block_client.STREAM,
+                    spark_block_client.ANSWER,
+                )
+    assert list(spark_block_client.fetch_broadcasts((host, port), encoding)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_every_port_is_of_this_machine_alone(encoding: str) -> None:
     """Those of Spark's process, of the Python processes that it started, and of this one."""
-    processes = stranger.family(spark_owner.process())
-    ports = {process: stranger.listening(process) for process in (os.getpid(), *processes)}
-    assert len(ports[spark_owner.process()]) == 3
-    assert [address for found in ports.values() for address, _ in found if not stranger.is_loopback(address)] == []
+    processes = spark_block_client.process_tree(spark_session_scenario.spark_process())
+    ports = {process: spark_block_client.listening_addresses(process) for process in (os.getpid(), *processes)}
+    assert len(ports[spark_session_scenario.spark_process()]) == 3
+    assert [
+        address for found in ports.values() for address, _ in found if not spark_block_client.is_loopback(address)
+    ] == []
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_between_python_and_spark_both_ask_for_a_token(encoding: str) -> None:
     """Spark's process takes no command, and its Python processes no work, from whoever merely connects."""
     gateway = SparkContext._gateway
     assert gateway is not None
     assert _answer(gateway.gateway_parameters.port, b"c\nt\ngetClass\ne\n").startswith(b"!x")
-    workers = stranger.family(spark_owner.process()) - {spark_owner.process()}
-    ports = {port for process in workers for _, port in stranger.listening(process)}
+    workers = spark_block_client.process_tree(spark_session_scenario.spark_process()) - {
+        spark_session_scenario.spark_process()
+    }
+    ports = {port for process in workers for _, port in spark_block_client.listening_addresses(process)}
     assert ports
     for port in ports:
         assert _answer(port, b"\0\0\0\5wrong").endswith(b"\0\0\0\3err")
 
 
 def _answer(port: int, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=stranger.SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=spark_block_client.TIMEOUT_SECONDS) as connection:
         connection.sendall(request)
         found = b""
         with contextlib.suppress(ConnectionResetError):
@@ -199,10 +210,10 @@ def _answer(port: int, request: bytes) -> bytes:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_no_secret_in_the_list_of_processes(spark: Spark, encoding: str) -> None:
     """Whoever is on this machine can read how each process was started."""
-    secret = spark_owner.secret()
+    secret = spark_session_scenario.spark_secret()
     assert len(secret) == 64
     lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -224,7 +235,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     room = _room(tmp_path_factory.mktemp("owner"))
     quick = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "PYTHONPATH": str(ROOT / "src")}
     with (room / "log").open("wb") as log:
-        command = [sys.executable, "-m", "tests.collection.spark_owner", str(room)]
+        command = [sys.executable, "-m", "tests.collection.spark_session_scenario", str(room)]
         done = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=plain_environment() | quick, timeout=500)
     assert done.returncode == 0, (room / "log").read_text("utf-8", "replace")[-3000:]
     return room
@@ -237,7 +248,7 @@ def sessions(room: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_a_session_that_leaks_is_refused_and_left_alone(sessions: dict[str, dict[str, Any]]) -> None:
     """As Spark starts it by default, the same stranger reads the key from it."""
     leaky = sessions["leaky"]
@@ -247,37 +258,40 @@ def test_a_session_that_leaks_is_refused_and_left_alone(sessions: dict[str, dict
     assert (leaky["changed"], leaky["alive"]) == (False, True)
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_a_session_that_is_safe_is_used_and_left_alone(sessions: dict[str, dict[str, Any]], room: Path) -> None:
     """Our queries divide files in our way, its owner's in theirs; the stranger gets nothing."""
     safe = sessions["safe"]
     assert not safe["stolen"]
     assert "doAuthChallenge" in safe["refusal"]
     assert (safe["changed"], safe["alive"]) == (False, True)
-    assert safe["splits"] == [spark_session.OF_A_QUERY[spark_owner.SPLIT], spark_owner.SAFE[spark_owner.SPLIT]]
+    assert safe["splits"] == [
+        session.QUERY_SETTINGS[spark_session_scenario.SPLIT],
+        spark_session_scenario.SAFE[spark_session_scenario.SPLIT],
+    ]
     assert "one on local[2] is running" in safe["elsewhere"]
     column = Plan.load(room / "plan.json").column("value")
-    expected = expected_messages(column.mechanism, column.values(data_of("krr", ROWS)), KEY)
-    assert messages_in(room / "encoded", column.mechanism.message_bytes) == [row.tobytes() for row in expected]
+    expected = expected_messages(column.mechanism, column.read_values(random_column("krr", ROWS)), KEY)
+    assert read_messages(room / "encoded", column.mechanism.message_bytes) == [row.tobytes() for row in expected]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_a_secret_that_everybody_can_read_is_refused(sessions: dict[str, dict[str, Any]]) -> None:
     """It stands in the command line of the owner's process."""
     assert "spark.authenticate.secret stands in the command line" in sessions["shown"]["said"]
     assert "pyspark-shell" not in sessions["shown"]["said"]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_every_session_has_a_secret_of_its_own(sessions: dict[str, dict[str, Any]]) -> None:
     """What our own session needs is set even where its owner had turned it off; and it is stopped at the end."""
     own = sessions["own"]
     assert len({own["secret"], sessions["safe"]["secret"]}) == 2
-    assert own["settings"].items() >= {**spark_session.HERE, **spark_session.ENCRYPTED_FILES}.items()
+    assert own["settings"].items() >= {**session.LOCAL_SETTINGS, **session.ENCRYPTED_FILES}.items()
     assert own["stopped"]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_a_cluster_without_authentication_is_refused(sessions: dict[str, dict[str, Any]]) -> None:
     """Its configuration is not ours to change; what we started there is stopped."""
     for name in ("spark.authenticate=true", *(f"{name}={value}" for name, value in CRYPTO.items())):
@@ -285,7 +299,7 @@ def test_a_cluster_without_authentication_is_refused(sessions: dict[str, dict[st
     assert sessions["cluster"]["stopped"]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_neither_log_nor_event_log_has_the_key(sessions: dict[str, dict[str, Any]], room: Path) -> None:
     """In no way to write it down."""
     events = [path.read_bytes() for path in (room / "events").rglob("events_*")]

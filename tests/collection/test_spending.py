@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from shuffledp.collection import spending
-from shuffledp.collection.account import account_of
-from shuffledp.collection.chain import extended, verified
-from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry
-from shuffledp.collection.ledger import Ledger
-from shuffledp.composition.dots import Dots, fingerprint
-from tests.collection import new_ledger, plan_of
+from shuffledp.ledger import accounting
+from shuffledp.ledger.accounting import build_ledger_state
+from shuffledp.ledger.guarantee import CurveInputs, Guarantee, composed_epsilon, compute_entry_curve
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.ledger.storage import chain_payloads, verify_events
+from shuffledp.privacy.composition import SampledDeltas, fingerprint
+from tests.collection import new_ledger, small_plan
 from tests.collection.test_ledger import DIGEST, alone
 
 FEW = 6
@@ -30,7 +30,9 @@ def mixed(count: int) -> list[Guarantee]:
     """Different mechanisms and numbers of users, by bounds that cost little."""
     bounds = ("efmrtt19", "clone-analytic", "analytic")
     return [
-        Guarantee(plan_of("krr", epsilon_local=0.3 + 0.001 * (k % 100), bound=bounds[k % 3], delta=1e-8), 5000 + 7 * k)
+        Guarantee(
+            small_plan("krr", epsilon_local=0.3 + 0.001 * (k % 100), bound=bounds[k % 3], delta=1e-8), 5000 + 7 * k
+        )
         for k in range(count)
     ]
 
@@ -57,14 +59,14 @@ def ledger(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The curves that are computed meanwhile."""
     seen: list[Any] = []
-    of = Dots.of.__func__  # type: ignore[attr-defined]
+    of = SampledDeltas.from_curve.__func__  # type: ignore[attr-defined]
 
-    def slow(cls: type[Dots], curve: Any) -> Dots:
+    def slow(cls: type[SampledDeltas], curve: Any) -> SampledDeltas:
         seen.append(curve)
         return of(cls, curve)  # type: ignore[no-any-return]
 
     with monkeypatch.context() as patched:
-        patched.setattr(Dots, "of", classmethod(slow))
+        patched.setattr(SampledDeltas, "from_curve", classmethod(slow))
         yield seen
 
 
@@ -81,11 +83,11 @@ def rows_of(path: Path) -> list[Any]:
 def test_a_kept_answer_is_the_computed_one_to_the_last_bit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the file, and from nothing."""
     with counted(monkeypatch) as seen:
-        (kept,) = Ledger(ledger.path).standings("test")
+        (kept,) = Ledger(ledger.path).budget_statuses("test")
     assert seen == []
     recipes = [entry.recipe for entry in kept.entries]
     with counted(monkeypatch) as seen:
-        fresh = spending.Spending(lambda keys: {}).epsilon(recipes, 1e-8, {})
+        fresh = accounting.PrivacyAccountant(lambda keys: {}).epsilon(recipes, 1e-8, {})
     assert len(seen) == FEW
     assert kept.epsilon == fresh
     exact = composed_epsilon([guarantee.curve for guarantee in mixed(FEW)], 1e-8)
@@ -95,12 +97,12 @@ def test_a_kept_answer_is_the_computed_one_to_the_last_bit(ledger: Ledger, monke
 @pytest.mark.parametrize("change", ["bytes", "other", "gone", "short", "text"])
 def test_an_edited_curve_is_computed_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """Whatever stands in the file, only what the chain vouches for is believed."""
-    before = ledger.standings("test")[0].epsilon
-    key = spending.key_of(mixed(1)[0].recipe)
-    (content,) = Ledger(ledger.path)._file.curves([key]).values()
-    other = Dots.read(content)
+    before = ledger.budget_statuses("test")[0].epsilon
+    key = accounting.curve_key(mixed(1)[0].curve_inputs)
+    (content,) = Ledger(ledger.path)._file.read_curves([key]).values()
+    other = SampledDeltas.from_bytes(content)
     better = dataclasses.replace(other, upper=other.upper / 2)
-    value = {"bytes": bytes([content[0] ^ 1]) + content[1:], "other": better.content(), "short": content[:-8],
+    value = {"bytes": bytes([content[0] ^ 1]) + content[1:], "other": better.to_bytes(), "short": content[:-8],
              "text": "dots"}  # fmt: skip
     if change == "gone":
         tampered(ledger.path, "DELETE FROM curve WHERE key = ?", key)
@@ -108,19 +110,19 @@ def test_an_edited_curve_is_computed_again(ledger: Ledger, monkeypatch: pytest.M
         tampered(ledger.path, "UPDATE curve SET content = ? WHERE key = ?", value[change], key)
     reader = Ledger(ledger.path)
     with counted(monkeypatch) as seen:
-        assert reader.standings("test")[0].epsilon == before
+        assert reader.budget_statuses("test")[0].epsilon == before
     assert len(seen) == 1
     reader.register("others")  # whatever is written next mends it
     with counted(monkeypatch) as seen:
-        assert Ledger(ledger.path).standings("test")[0].epsilon == before
+        assert Ledger(ledger.path).budget_statuses("test")[0].epsilon == before
     assert seen == []
 
 
 def test_another_version_computes_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake in one version's numbers does not outlive it."""
-    monkeypatch.setattr(spending, "__version__", "0.0.0")
+    monkeypatch.setattr(accounting, "__version__", "0.0.0")
     with counted(monkeypatch) as seen:
-        Ledger(ledger.path).standings("test")
+        Ledger(ledger.path).budget_statuses("test")
     assert len(seen) == FEW
 
 
@@ -131,23 +133,23 @@ def test_a_reader_without_a_budget_leaves_what_it_computed(tmp_path: Path, monke
         with counted(monkeypatch) as seen:
             ledger = Ledger(ledger.path)
             ledger.reserve(str(number), guarantee)
-            ledger.standings("test", 1e-8)
+            ledger.budget_statuses("test", 1e-8)
             ledger.settle(str(number), guarantee, DIGEST)
         # The first alone needs none.
         assert len(seen) == (0, 2, 1)[number]
     with counted(monkeypatch) as seen:
-        Ledger(ledger.path).standings("test", 1e-8)
+        Ledger(ledger.path).budget_statuses("test", 1e-8)
     assert seen == []
 
 
 def test_rounds_of_one_plan_fit_the_budget_they_were_planned_for(tmp_path: Path) -> None:
     """To the last digit: all alike are composed as the planner does."""
     ledger = new_ledger(tmp_path / "ledger.sqlite")
-    one = Guarantee(plan_of("krr", epsilon_local=0.5, bound="analytic"), 5000)
+    one = Guarantee(small_plan("krr", epsilon_local=0.5, bound="analytic"), 5000)
     ledger.set_budget("test", composed_epsilon([one.curve] * 4, 1e-6), 1e-6)
     for number in range(4):
         ledger.reserve(str(number), one)
-    assert ledger.standings("test")[0].left == 0.0
+    assert ledger.budget_statuses("test")[0].remaining == 0.0
 
 
 def test_nobody_waits_while_another_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +157,8 @@ def test_nobody_waits_while_another_computes(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "ledger.sqlite"
     ledger, asked = new_ledger(path), []
     ledger.set_budget("test", composed_epsilon([alone().curve] * 2, 1e-6), 1e-6)
-    monkeypatch.setattr("shuffledp.collection.ledger_file.WAIT_SECONDS", 0.0)
-    compose = spending.composed_epsilon
+    monkeypatch.setattr("shuffledp.ledger.storage.SQLITE_WAIT_SECONDS", 0.0)
+    compose = accounting.composed_epsilon
 
     def slow(curves: Any, delta: float) -> float:
         asked.append(len(curves))
@@ -165,34 +167,34 @@ def test_nobody_waits_while_another_computes(tmp_path: Path, monkeypatch: pytest
             Ledger(path).register("somebody")
         return compose(curves, delta)
 
-    monkeypatch.setattr(spending, "composed_epsilon", slow)
+    monkeypatch.setattr(accounting, "composed_epsilon", slow)
     ledger.reserve("mine", alone())
     # Mine alone; the other alone; mine after the other. What "somebody" gives is not asked again.
     assert asked == [1, 1, 2]
-    assert [entry.id for entry in ledger.standings("test")[0].entries] == ["other", "mine"]
+    assert [entry.id for entry in ledger.budget_statuses("test")[0].entries] == ["other", "mine"]
 
 
 def test_a_look_at_two_hundred_entries_is_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under five seconds of processor time, with a smooth curve of hundreds of dots for each; none is computed."""
     path = tmp_path / "ledger.sqlite"
     ledger = new_ledger(path)
-    smooth = Dots.of(curve_of_entry(Recipe.of(plan_of("krr"), 5000)))
+    smooth = SampledDeltas.from_curve(compute_entry_curve(CurveInputs.from_plan(small_plan("krr"), 5000)))
     assert len(smooth.indices) > 250
     ledger.reserve("first", alone())
     payload = json.loads(rows_of(path)[-1][1])
     payloads, contents = [], {}
     for number in range(200):
-        recipe = dataclasses.replace(alone().recipe, users=5000 + number)
+        recipe = dataclasses.replace(alone().curve_inputs, users=5000 + number)
         dots = dataclasses.replace(smooth, upper=smooth.upper * (1 - number / 1e4))
-        key, content = spending.key_of(recipe), dots.content()
-        told = {"id": str(number), "recipe": recipe.document(), "curves": {key: fingerprint(content)}}
+        key, content = accounting.curve_key(recipe), dots.to_bytes()
+        told = {"id": str(number), "recipe": recipe.to_document(), "curves": {key: fingerprint(content)}}
         payloads.append(payload | told)
         contents[key] = content
-    assert ledger._file.extend(ledger.head(), payloads, contents)
+    assert ledger._file.append_events(ledger.head(), payloads, contents)
     ledger.give_back("first")
     with counted(monkeypatch) as seen:
         began = time.process_time()
-        (standing,) = Ledger(path).standings("test")
+        (standing,) = Ledger(path).budget_statuses("test")
         assert time.process_time() - began < 5.0
     assert seen == []
     assert len(standing.entries) == 200
@@ -206,8 +208,8 @@ def test_thousands_of_entries_are_proved_quickly(tmp_path: Path) -> None:
     rows = rows_of(ledger.path)
     payload = json.loads(rows[-1][1])
     more = [payload | {"id": str(number)} for number in range(3000)]
-    rows += list(extended(rows[-1][2], rows[-1][0], more))
+    rows += list(chain_payloads(rows[-1][2], rows[-1][0], more))
     began = time.process_time()
-    account = account_of("here", verified("here", rows))
+    account = build_ledger_state("here", verify_events("here", rows))
     assert time.process_time() - began < 3.0
     assert len(account.entries) == 3001

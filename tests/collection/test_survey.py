@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.collect import Request, run
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.guarantee import Guarantee
-from shuffledp.collection.input.given_data import table_of
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.promise_text import PromiseText
+from shuffledp.collection.collect import CollectionRequest, run_collection
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.input.tables import open_input
+from shuffledp.collection.report import GuaranteeText
+from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.ledger import Ledger
 
 ROWS = 3000
 CITIES = ("Rome", "Oslo", "Bern")
@@ -65,8 +65,8 @@ def test_every_engine_collects_a_survey(name: str, engine: Engine, tmp_path: Pat
     data = people()
     pq.write_table(data, tmp_path / "data.parquet")
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    table, names = table_of(tmp_path / "data.parquet"), SURVEY.columns_read(())
-    report = run(Request(plan_of(name), table, names, tmp_path / "out", ledger.path), engine)
+    table, names = open_input(tmp_path / "data.parquet"), SURVEY.resolve_columns(())
+    report = run_collection(CollectionRequest(plan_of(name), table, names, tmp_path / "out", ledger.path), engine)
     known = truth(data)
     for row in json.loads((tmp_path / "out" / "report.json").read_text())["estimates"]:
         assert abs(row["estimate"] - known[row["question"], row["label"]]) < 12 * row["standard_error"]
@@ -76,7 +76,7 @@ def test_every_engine_collects_a_survey(name: str, engine: Engine, tmp_path: Pat
     told = (tmp_path / "out" / "report.md").read_text()
     assert all(f"### {question}" in told for question in SURVEY.names)
     assert (tmp_path / "out" / "estimates.png").exists()
-    spent = Ledger(ledger.path).standings("everyone", 1e-4)[0].epsilon
+    spent = Ledger(ledger.path).budget_statuses("everyone", 1e-4)[0].epsilon
     assert report.guarantee.value.upper <= spent * (1 + 1e-9) <= report.guarantee.value.upper * 1.01
 
 
@@ -98,6 +98,7 @@ def test_the_roles_apart(tmp_path: Path) -> None:
     assert "city: Rome" in str(report)
 
 
+@pytest.mark.exhaustive
 def test_the_local_promise_is_of_all_that_is_sent() -> None:
     for name, words in (
         ("drawn", "Each message alone keeps local ε = 3"),
@@ -105,10 +106,11 @@ def test_the_local_promise_is_of_all_that_is_sent() -> None:
     ):
         plan = plan_of(name)
         assert plan.mechanism.local_epsilon == pytest.approx(float(words.split()[-1]))
-        told = str(PromiseText(Guarantee(plan, ROWS), "", "", 0, None))
+        told = str(GuaranteeText(Guarantee(plan, ROWS), "", "", 0, None))
         assert f"{words} even from the shuffler." in told
 
 
+@pytest.mark.exhaustive("local", "noise", "shuffler")
 @pytest.mark.parametrize("name", list(MADE))
 def test_truths_are_within_their_intervals(name: str) -> None:
     """500 collections of five numbers, of which those of one question hang together: as if three were independent.
@@ -117,13 +119,13 @@ def test_truths_are_within_their_intervals(name: str) -> None:
     in whole numbers, makes intervals hold a little more: 97% at the most.
     """
     made, data = MADE[name], people()
-    column = plan_of(name).column(*SURVEY.columns_read(()))
+    column = plan_of(name).column(*SURVEY.resolve_columns(()))
     rows = data.select(list(column.names)).combine_chunks().to_batches()[0]
-    values, known = column.values(column.array(rows)), truth(data)
+    values, known = column.read_values(column.join_columns(rows)), truth(data)
     rng, inside = np.random.default_rng(5), []
     for _ in range(500):
         total: Any = made.accumulate(made.randomize(values, sdp_source(rng)))
-        drawn = made.drawn_by_shuffler(sdp_source(rng))
+        drawn = made.draw_shuffler_messages(sdp_source(rng))
         total = total if drawn is None else total + made.accumulate(drawn)
         for one in SURVEY.quantities(made, made.finish(total, ROWS), 0.95):
             assert one.low is not None
@@ -134,6 +136,6 @@ def test_truths_are_within_their_intervals(name: str) -> None:
 
 
 def sdp_source(rng: np.random.Generator) -> Any:
-    from shuffledp.sampling.random import source_of
+    from shuffledp.sampling.random_sources import resolve_source
 
-    return source_of(rng)
+    return resolve_source(rng)

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import KRR, amplify, collection, verify
+from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection.collect import collect
-from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
-from shuffledp.composition.group import group
-from shuffledp.planner.plan_file import Plan
+from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.planning.plan import Plan
+from shuffledp.privacy.composition import group
 from shuffledp.tasks import Frequency
 from tests.cli import run
 from tests.collection import new_ledger
@@ -60,7 +61,7 @@ def test_colluding_users_hide_nobody(tmp_path: Path) -> None:
         "700 of 1,000 planned, 600 at the least",
         "100 users, who hide nobody",
     )
-    (standing,) = ledger.standings("test", 1e-6)
+    (standing,) = ledger.budget_statuses("test", 1e-6)
     (entry,) = standing.entries
     assert (entry.recipe.users, entry.recipe.colluding, entry.minimum) == (700, 100, 600)
     assert (entry.document()["colluding"], entry.document()["minimum"]) == (100, 600)
@@ -72,9 +73,10 @@ def test_colluding_users_hide_nobody(tmp_path: Path) -> None:
     assert json.loads((out / "certificate.json").read_text("utf-8"))["users"] == 600
 
 
+@pytest.mark.exhaustive
 def test_fewer_than_the_minimum_are_too_weak(tmp_path: Path) -> None:
     """Though without colluding users as many would do; the sentence names both, and nothing is released."""
-    with pytest.raises(TooWeak) as caught:
+    with pytest.raises(GuaranteeTooWeak) as caught:
         collect(CAREFUL, rows(400), out=tmp_path / "out")
     assert str(caught.value).startswith(
         "collect: 400 users took part, 100 of them colluding, where 1000 were planned, at least 600, which gives ε = "
@@ -88,7 +90,7 @@ def test_fewer_than_the_minimum_are_too_weak(tmp_path: Path) -> None:
 def test_nobody_is_left(tmp_path: Path) -> None:
     """As many colluding as there are users: one sentence, whatever is allowed."""
     sentence = r"^collect: 100 users took part, and the plan takes 100 users to collude, .* nothing was released\.$"
-    with pytest.raises(TooWeak, match=sentence):
+    with pytest.raises(GuaranteeTooWeak, match=sentence):
         collect(CAREFUL, rows(100), out=tmp_path / "out", allow_weaker=True)
     assert not (tmp_path / "out").exists()
 
@@ -111,19 +113,20 @@ def test_whoever_colludes_does_so_with_all_their_rows() -> None:
     """Two rows a person: twice as many rows hide nobody."""
     held = Guarantee(CAREFUL, users=1200, per_person=2)
     expected = group(amplify(CAREFUL.mechanism, 1200, colluding=200, effort="quick"), 2).epsilon(1e-6).upper
-    assert held.recipe.colluding == 200
+    assert held.curve_inputs.colluding == 200
     assert held.value.upper == expected
 
 
+@pytest.mark.exhaustive
 def test_roles_apart_promise_the_same(tmp_path: Path) -> None:
     """Shuffler and estimator take the colluding users off, each with the plan alone."""
     plain = dataclasses.replace(CAREFUL, minimum=None, colluding=0)
     data, messages = rows(400), tmp_path / "mine.messages"
     collection.encode(plain, data, out=messages)
-    with pytest.raises(TooWeak, match="100 of them colluding"):
+    with pytest.raises(GuaranteeTooWeak, match="100 of them colluding"):
         collection.shuffle([messages], out=tmp_path / "shuffled", plan=CAREFUL)
     collection.shuffle([messages], out=tmp_path / "shuffled", plan=CAREFUL, allow_weaker=True)
-    with pytest.raises(TooWeak, match="100 of them colluding"):
+    with pytest.raises(GuaranteeTooWeak, match="100 of them colluding"):
         collection.estimate(CAREFUL, tmp_path / "shuffled", out=tmp_path / "out")
     report = collection.estimate(plain, tmp_path / "shuffled", out=tmp_path / "out")
     assert report.guarantee.value.upper == epsilon_of(400, 0)
@@ -132,8 +135,8 @@ def test_roles_apart_promise_the_same(tmp_path: Path) -> None:
 def test_recipes_without_colluding_users_are_as_ever() -> None:
     """What is written for them finds the curves that are stored."""
     plain = dataclasses.replace(CAREFUL, colluding=0)
-    document = Recipe.of(plain, 700).document()
+    document = CurveInputs.from_plan(plain, 700).to_document()
     assert document.keys() == {"mechanism", "users", "bound", "per_person"}
-    assert Recipe.read(document) == Recipe.of(plain, 700)
-    careful = Recipe.of(CAREFUL, 700)
-    assert Recipe.read(careful.document()) == careful != Recipe.of(plain, 700)
+    assert CurveInputs.from_document(document) == CurveInputs.from_plan(plain, 700)
+    careful = CurveInputs.from_plan(CAREFUL, 700)
+    assert CurveInputs.from_document(careful.to_document()) == careful != CurveInputs.from_plan(plain, 700)

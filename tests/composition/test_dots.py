@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.composition.dots import Dots, DottedCurve, fingerprint
+from shuffledp.privacy.composition import SampledCurve, SampledDeltas, fingerprint
 from shuffledp.privacy.curve import PrivacyCurve
 
 
@@ -20,29 +20,29 @@ def curves() -> list[PrivacyCurve]:
 
 
 @pytest.fixture(scope="module", params=range(4))
-def pair(request: pytest.FixtureRequest) -> tuple[PrivacyCurve, DottedCurve]:
+def pair(request: pytest.FixtureRequest) -> tuple[PrivacyCurve, SampledCurve]:
     curve = curves()[request.param]
-    return curve, DottedCurve(curve.source, Dots.of(curve))
+    return curve, SampledCurve(curve.source, SampledDeltas.from_curve(curve))
 
 
-def test_dots_are_kept_to_the_last_bit(pair: tuple[PrivacyCurve, DottedCurve]) -> None:
+def test_dots_are_kept_to_the_last_bit(pair: tuple[PrivacyCurve, SampledCurve]) -> None:
     """Written and read, or computed from another object for the same curve that was asked other things before."""
     curve, dotted = pair
-    content = dotted.dots.content()
-    again = Dots.read(content)
-    assert again.content() == content
+    content = dotted.samples.to_bytes()
+    again = SampledDeltas.from_bytes(content)
+    assert again.to_bytes() == content
     points = np.linspace(0.0, 3.0, 500)
-    for one, other in zip(dotted._profile(points), DottedCurve(curve.source, again)._profile(points), strict=True):
+    for one, other in zip(dotted._profile(points), SampledCurve(curve.source, again)._profile(points), strict=True):
         assert np.array_equal(one, other)
     curve.epsilon(1e-7)
     curve.profile(np.linspace(0.0, 0.3, 17))
-    assert fingerprint(Dots.of(curve).content()) == fingerprint(content)
+    assert fingerprint(SampledDeltas.from_curve(curve).to_bytes()) == fingerprint(content)
 
 
-def test_chords_are_above_the_curve_and_near_it(pair: tuple[PrivacyCurve, DottedCurve]) -> None:
+def test_chords_are_above_the_curve_and_near_it(pair: tuple[PrivacyCurve, SampledCurve]) -> None:
     """At points between the dots, and beyond the last one."""
     curve, dotted = pair
-    places = dotted.dots.places
+    places = dotted.samples.epsilons
     middle = (places[:-1] + places[1:]) / 2
     chosen = np.append(middle[:: max(1, len(middle) // 40)], [0.0, places[-1] * 2])
     exact, chords = curve.profile(chosen), dotted.profile(chosen)
@@ -59,10 +59,11 @@ def test_chords_are_above_the_curve_and_near_it(pair: tuple[PrivacyCurve, Dotted
     assert dotted.delta(float(chosen[3])).upper == chords.upper[3]
 
 
+@pytest.mark.exhaustive
 def test_dots_compose_as_the_curves_do() -> None:
     """Never below the exact composition's lower side, and within 1.2e-4 of its upper one."""
     exact = curves()
-    dotted = [DottedCurve(curve.source, Dots.of(curve)) for curve in exact]
+    dotted = [SampledCurve(curve.source, SampledDeltas.from_curve(curve)) for curve in exact]
     for chosen, delta in (([0, 1], 1e-10), ([1] * 20 + [0], 1e-5)):
         direct = sdp.compose([exact[k] for k in chosen]).epsilon(delta)
         kept = sdp.compose([dotted[k] for k in chosen]).epsilon(delta)
@@ -75,7 +76,7 @@ def test_dots_compose_as_the_curves_do() -> None:
 def test_a_curve_of_steps_has_no_more_dots_than_others() -> None:
     """Two messages: losses on a lattice, whose chords are never as near as those of a smooth curve."""
     curve = sdp.amplify(sdp.KRR(1.0, 2), 500, bound="exact-binary")
-    dots = Dots.of(curve)
+    dots = SampledDeltas.from_curve(curve)
     assert 200 < len(dots.indices) < 500
     assert dots.indices[0] == 0
     assert np.all(np.diff(dots.upper) <= 0)

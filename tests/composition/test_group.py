@@ -11,7 +11,7 @@ import pytest
 from mpmath import mp, mpf
 
 import shuffledp as sdp
-from shuffledp.composition.group import GroupCurve, group
+from shuffledp.privacy.composition import GroupCurve, group
 from shuffledp.privacy.curve import PrivacyCurve
 
 from ..oracle.composition import divergence

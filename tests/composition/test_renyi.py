@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 import shuffledp as sdp
-from shuffledp.composition.gaussian_limit import GaussianLimit
-from shuffledp.errors import NotApplicable
+from shuffledp._core.errors import NotApplicable
+from shuffledp.privacy.composition import GaussianLimit
 
-from ..oracle.composition import gaussian_delta, merged, renyi
+from ..oracle.composition import gaussian_delta, merge_ratios, renyi
 from .cases import SOURCE, GaussianCurve, TableCurve, shuffled_counts
 
 
@@ -26,7 +26,7 @@ def test_explicit_pairs(seed: int, order: float) -> None:
     pair = [(a / 2, b / 2) for a, b in zip(first, second, strict=True)]
     pair += [(b, a) for a, b in pair]
     found = sdp.renyi(TableCurve(SOURCE, (tuple(pair),))).divergence(order)
-    truth = renyi(merged(pair), order)
+    truth = renyi(merge_ratios(pair), order)
     assert found.upper - found.slack <= truth <= found.upper <= truth * 1.01
     assert found.slack <= 0.03 * found.upper
 
@@ -35,7 +35,7 @@ def test_shuffled_counts() -> None:
     """A shuffled protocol of six users, every count vector, in exact rationals; rounds add up."""
     quarter = Fraction(1, 4)
     first, second = (3 * quarter, quarter, Fraction(0)), (quarter, 3 * quarter, Fraction(0))
-    counts = merged(shuffled_counts(first, second, (quarter, quarter, 2 * quarter), 6))
+    counts = merge_ratios(shuffled_counts(first, second, (quarter, quarter, 2 * quarter), 6))
     curve = sdp.amplify(sdp.VariationRatio(p=3.0, beta=0.5, q=3.0), 6, bound="variation-ratio")
     for order in (1.5, 4.0, 20.0):
         found, thrice = sdp.renyi(curve).divergence(order), sdp.renyi(sdp.compose(curve, 3)).divergence(order)
@@ -47,7 +47,7 @@ def test_shuffled_counts() -> None:
 @pytest.mark.parametrize("users", [10**4, 10**8, 10**12])
 def test_many_users_approach_the_gaussian(users: int) -> None:
     """α·μ²/2 in the limit, to a relative error even where the divergence is 1e-11."""
-    curve = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), users, bound="stronger-clone")
+    curve = sdp.amplify(sdp.VariationRatio.from_ldp(1.0), users, bound="stronger-clone")
     mu = curve.loss_deviation()
     assert mu == pytest.approx((math.e - 1) * math.sqrt(2 / ((math.e + 1) * users)), rel=1e-12)
     found = sdp.renyi(curve).divergence(3.0)
@@ -57,7 +57,7 @@ def test_many_users_approach_the_gaussian(users: int) -> None:
 
 def test_the_conversion_is_sound_and_not_far_off() -> None:
     """What the divergences prove is above the composed curve, within what such a conversion loses."""
-    curve = sdp.compose(sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 10_000, bound="stronger-clone"), 100)
+    curve = sdp.compose(sdp.amplify(sdp.VariationRatio.from_ldp(2.0), 10_000, bound="stronger-clone"), 100)
     exact, proved = curve.epsilon(1e-6).upper, sdp.renyi(curve).epsilon(1e-6)
     assert exact < proved.upper < 1.12 * exact
     assert proved.guarantee
@@ -81,7 +81,7 @@ def test_orders_out_of_range(order: float) -> None:
 
 def test_the_gaussian_limit_is_labelled() -> None:
     """theory.md §2: 1.221 against the true 1.49824: an approximation from below, and it says so."""
-    curve = sdp.amplify(sdp.VariationRatio.of_ldp(4.0), 1000, bound="stronger-clone")
+    curve = sdp.amplify(sdp.VariationRatio.from_ldp(4.0), 1000, bound="stronger-clone")
     limit = sdp.gaussian_limit(curve)
     value = limit.epsilon(1e-5)
     assert value.upper == pytest.approx(1.221, abs=5e-4)

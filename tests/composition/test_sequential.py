@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.composition.sequential import ComposedCurve
+from shuffledp._core.types import Floats
+from shuffledp.bounds.registry import BestCurve
+from shuffledp.privacy.composition import ComposedCurve
 from shuffledp.privacy.curve import PrivacyCurve
 
-from ..oracle.composition import divergence, gaussian_delta, merged, product
+from ..oracle.composition import divergence, gaussian_delta, merge_ratios, product
 from ..oracle.exact import krr_table
 from .cases import SOURCE, GaussianCurve, TableCurve, shuffled_counts
 
-CLONES = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 10_000, bound="stronger-clone")
+CLONES = sdp.amplify(sdp.VariationRatio.from_ldp(2.0), 10_000, bound="stronger-clone")
 
 
 @pytest.mark.parametrize(("rounds", "truth"), [(1, 0.114400), (100, 1.347767), (1000, 4.812234)])
@@ -74,7 +75,7 @@ def test_products_of_tables(seed: int) -> None:
     for _ in range(rng.randint(1, 2)):
         pair, times = symmetric_pair(rng), rng.randint(1, 2)
         curves += [TableCurve(SOURCE, (pair,))] * times
-        rounds += [merged(pair)] * times
+        rounds += [merge_ratios(pair)] * times
     exact = product(rounds)
     composed = sdp.compose(curves)
     for epsilon in (0.0, rng.random(), 4 * rng.random()):
@@ -95,7 +96,7 @@ def test_shuffled_rounds_by_enumeration(users: int) -> None:
     parameters = sdp.VariationRatio(p=3.0, beta=0.5, q=3.0)
     quarter = Fraction(1, 4)
     first, second = (3 * quarter, quarter, Fraction(0)), (quarter, 3 * quarter, Fraction(0))
-    counts = merged(shuffled_counts(first, second, (quarter, quarter, 2 * quarter), users))
+    counts = merge_ratios(shuffled_counts(first, second, (quarter, quarter, 2 * quarter), users))
     exact = product([counts, counts])
     composed = sdp.compose(sdp.amplify(parameters, users, bound="variation-ratio"), 2)
     for epsilon in (0.0, 0.3, 1.0, 1.7):
@@ -103,6 +104,7 @@ def test_shuffled_rounds_by_enumeration(users: int) -> None:
         assert value.upper - value.slack <= truth <= value.upper <= truth * 1.01 + 1e-9
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("each_curve_once")
 def test_a_loop_a_list_and_a_nest_agree() -> None:
     """Six rounds at once, as a list, or as three times two."""
@@ -183,7 +185,7 @@ def test_the_smaller_of_two_bounds_composes_to_less_than_either() -> None:
     """``best`` composes the convex hull of the minimum: never above the best single bound, here below both."""
     early = TableCurve(SOURCE, (_binary(Fraction(55, 100)),))
     late = TableCurve(SOURCE, (_rare(Fraction(1, 20), 40),))
-    best = sdp.bounds.best.BestCurve(SOURCE, (early, late), ())
+    best = BestCurve(SOURCE, (early, late), ())
     values = [sdp.compose(curve, 20).epsilon(1e-2).upper for curve in (best, early, late)]
     assert values[0] < min(values[1:]) * 0.999
 
@@ -197,6 +199,7 @@ def _rare(chance: Fraction, ratio: int) -> tuple[tuple[Fraction, Fraction], ...]
     return ((chance, chance / ratio), (chance / ratio, chance), (rest, rest))
 
 
+@pytest.mark.exhaustive("Laplace")
 @pytest.mark.parametrize("name", ["KRR", "Laplace", "OUE"])
 def test_catalogue_rounds_are_between_simple_bounds(name: str) -> None:
     """At least one round's loss, at most basic composition; the sides are close."""
@@ -219,7 +222,7 @@ def test_an_attack_on_all_rounds() -> None:
     mechanism = sdp.KRR(epsilon=math.log(4), options=3)
     curve = sdp.compose(sdp.amplify(mechanism, users, effort="quick"), rounds)
     table = krr_table(3, 4)
-    counts = merged(shuffled_counts(table[0], table[1], table[2], users))
+    counts = merge_ratios(shuffled_counts(table[0], table[1], table[2], users))
     exact = product([counts] * rounds)
     for epsilon in (0.2, 0.8, 1.5):
         value = curve.delta(epsilon)

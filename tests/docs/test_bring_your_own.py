@@ -20,7 +20,7 @@ from tests.mechanisms.test_visitor import forget
 
 __all__ = ["forget"]
 
-from shuffledp.testing.sampling_check import the_messages_follow_the_table
+from shuffledp.testing.statistical_checks import the_messages_follow_the_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bring-your-own.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.docs
 def test_the_page_runs_from_top_to_bottom(folder: Path) -> None:
     """The template is saved as mine.py; everything else runs in one session, and prints what its comments say."""
     session = vars(sys.modules["session"])
@@ -62,8 +63,8 @@ def test_the_template_is_short_and_passes() -> None:
     assert len([line for line in template.splitlines() if line.strip()]) <= 60
     words = " ".join(PAGE.split())
     check = the_messages_follow_the_table
-    assert f"{check.wrong}: for input 0" in words
-    assert f"{check.meaning}. ({check.certainty})" in words
+    assert f"{check.error_text}: for input 0" in words
+    assert f"{check.consequence}. ({check.certainty})" in words
 
 
 def test_the_entry_point_names_the_template() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.service.browser.static_file import MODULE, content
-from shuffledp.service.link import Link
-from shuffledp.service.recipe import RECIPES
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.browser_programs import PROGRAM_BUILDERS
+from shuffledp.service.client import HttpClient
 from tests.cli import run
-from tests.service.browser.test_conformance import MOST_BYTES, node
+from tests.service.browser.test_conformance import MAX_BYTES, node
 from tests.service.server import Server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "browser.md").read_text("utf-8")
@@ -21,7 +21,8 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 HOST = "https://shuffler.example"
 
 
-@pytest.mark.slow
+@pytest.mark.docs
+@pytest.mark.browser
 def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the plan to an answer of Node, which a second run does not give again."""
     monkeypatch.chdir(tmp_path)
@@ -33,16 +34,16 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
             continue
         target = arguments[-1] if ">" in arguments else None
         outcome = run(*(arguments[: arguments.index(">")] if target else arguments))
-        assert (outcome.status, outcome.complaints) == (0, ""), arguments
+        assert (outcome.status, outcome.stderr_complaints) == (0, ""), arguments
         if target is not None:
             Path(target).write_text(outcome.out, "utf-8")
     shown = json.loads(run("campaign", "show", "campaign.json", "--json").out)
-    assert shown["browser"] == {"file": MODULE, "integrity": content(MODULE).integrity, "runs": True}
+    assert shown["browser"] == {"file": MODULE_NAME, "integrity": load_static_file(MODULE_NAME).integrity, "runs": True}
     assert shown["campaign"]["question"] == "Which colour is your door?"
     server = Server(Path("shuffler"))
     try:
-        with Link(server.url) as link:
-            Path("client.mjs").write_bytes(link.ask("GET", f"/v1/{MODULE}", at_most=1 << 20).content)
+        with HttpClient(server.url) as link:
+            Path("client.mjs").write_bytes(link.request("GET", f"/v1/{MODULE_NAME}", at_most=1 << 20).content)
         (program,) = (text for kind, text in BLOCKS if kind == "javascript")
         Path("mine.mjs").write_text(program.replace(HOST, server.url).replace("CAMPAIGN", shown["id"]), "utf-8")
         said = [node(Path("mine.mjs")).strip() for _ in range(2)]
@@ -56,6 +57,6 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_the_page_says_of_the_module() -> None:
     """Its size, and every mechanism that runs."""
     assert "7 kB compressed" in PAGE
-    assert MOST_BYTES == 8000
-    for mechanism in RECIPES:
+    assert MAX_BYTES == 8000
+    for mechanism in PROGRAM_BUILDERS:
         assert f"`{mechanism.name}`" in PAGE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shuffledp.planner.plan_file import Plan
+from shuffledp.planning.plan import Plan
 from tests.cli import run
 from tests.collection import write_table
 
@@ -17,6 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "collection.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.docs
 def test_every_command_of_the_page_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli import run
-from tests.docs.page import BLOCK, DOCS, commands
+from tests.docs.page_runner import BLOCK, DOCS, parse_commands
 
 OPTIONAL = re.compile(r"\[(--[^\]]*)\]")
 """What may be left out is not."""
@@ -76,11 +76,11 @@ PAGES = (
 def shown(page: str) -> list[str]:
     """The commands of a page's blocks, in their order."""
     blocks = BLOCK.findall((DOCS / f"{page}.md").read_text("utf-8"))
-    every = [command for kind, block in blocks if kind in ("", "sh", "console") for command, _ in commands(block)]
+    every = [command for kind, block in blocks if kind in ("", "sh", "console") for command, _ in parse_commands(block)]
     return [OPTIONAL.sub(r"\1", command) for command in every if command.startswith("shuffledp ")]
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize("page", PAGES, ids=lambda one: one.page)
 def test_the_commands_of_a_page_run(page: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom in one folder, with a ledger of its own; sizes are smaller where the page's take minutes."""

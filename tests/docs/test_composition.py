@@ -13,7 +13,7 @@ import shuffledp as sdp
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "composition.md"
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_the_code_runs() -> None:
     """The blocks of Python, one after the other, give what their comments promise."""
     names: dict[str, Any] = {}
@@ -38,7 +38,7 @@ def test_the_table_is_right(row: list[float]) -> None:
     local, basic, parameters, mixture, attack, over_basic, over_separate = row
     users, delta, made = 100_000, 1e-7, sdp.RangeQueries(local, 11)
     found = sdp.amplify(made, users, effort="quick").epsilon(delta)
-    any_local = sdp.VariationRatio.of_ldp(local)
+    any_local = sdp.VariationRatio.from_ldp(local)
     exact = [
         sdp.amplify(any_local, users, effort="quick").epsilon(delta).upper,
         sdp.amplify(made, users, bound="variation-ratio").epsilon(delta).upper,
@@ -53,12 +53,13 @@ def test_the_table_is_right(row: list[float]) -> None:
     assert over_separate == round(100 * (1 - found.upper / separate))
 
 
+@pytest.mark.docs
 def test_the_slack_of_rounds_is_as_it_says() -> None:
     """About 3e-4 of ε for the example of the page; 2 to 4% by the bound over all datasets, at a smaller ε."""
     pair = sdp.compose(sdp.amplify(sdp.KRR(1.0, options=16), users=10_000), 52).epsilon(1e-6)
     assert 2e-4 < pair.slack / pair.upper < 4e-4
     quick, full = (
-        sdp.compose(sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000, effort=effort), 5).epsilon(1e-6)
+        sdp.compose(sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 10_000, effort=effort), 5).epsilon(1e-6)
         for effort in ("quick", "full")
     )
     assert 2e-4 < quick.slack / quick.upper < 4e-4

@@ -30,6 +30,8 @@ EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 MODULES = [name_of(path) for path in sorted(ROOT.rglob("*.py")) if EXAMPLE.search(path.read_text("utf-8"))]
 
 
+@pytest.mark.spark("[shuffledp.spark]")
+@pytest.mark.docs("shuffledp.mechanisms.mean.gaussian", "shuffledp.planning.planner", "shuffledp.collection.report")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_a_module(name: str) -> None:
     """Every ``>>>`` prints what the docstring says."""
@@ -42,7 +44,9 @@ def public_names(namespace: str) -> list[str]:
     """What the namespace imports as itself, or lists."""
     module = importlib.import_module(namespace)
     assert module.__file__ is not None
-    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+    file = Path(module.__file__)
+    stub = file.with_suffix(".pyi")
+    tree = ast.parse((stub if stub.exists() else file).read_text("utf-8"))
     aliases = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
     listed = [alias.name for alias in aliases if alias.asname == alias.name and not alias.name.startswith("_")]
     return [name for name in listed if not isinstance(getattr(module, name), ModuleType)]

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.page import DOCS, Page
+from tests.docs.page_runner import DOCS, Page
 
 GUIDES = sorted(
     [*DOCS.glob("tutorial/*.md"), *DOCS.glob("howto/*.md"), DOCS / "choose-epsilon.md", DOCS / "sharp-edges.md"]
 )
 
 
-@pytest.mark.slow
+@pytest.mark.spark("howto/spark.md")
+@pytest.mark.docs
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.relative_to(DOCS).as_posix())
 def test_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom, with nothing but what the page makes; outputs are those shown."""

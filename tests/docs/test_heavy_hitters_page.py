@@ -10,11 +10,12 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "heavy-hitters.md").read_text("utf-8")
 
 
+@pytest.mark.docs
 def test_the_python_of_the_page_runs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    monkeypatch.setattr("shuffledp._core.plotting.has_matplotlib", lambda: False)
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(example, {})
     assert capsys.readouterr().out.splitlines() == re.findall(r"print.*# (.*)", example)

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr, ndtr
 
 import shuffledp as sdp
-from shuffledp.document import epsilon_text
+from shuffledp._core.formatting import format_epsilon
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -34,8 +34,8 @@ DIMENSION, PEOPLE, ROUNDS = 16, 280_000, 50
 NO_PRIVACY, ALWAYS_IN_TIME = 0.797, 0.593
 
 
-def schedule_of(users: int, rounds: int = ROUNDS) -> sdp.Schedule:
-    return sdp.Schedule(users=users, of=PEOPLE, rounds=rounds)
+def schedule_of(users: int, rounds: int = ROUNDS) -> sdp.Participation:
+    return sdp.Participation(users=users, of=PEOPLE, rounds=rounds)
 
 
 def row(first: str) -> list[str]:
@@ -85,6 +85,7 @@ def compare(shown: list[str], real: list[str]) -> None:
             assert float(left.replace(",", "")) == pytest.approx(float(right.replace(",", "")), rel=1e-5, abs=slack)
 
 
+@pytest.mark.docs
 def test_the_python_runs() -> None:
     """All blocks in order, in one namespace; they print what their comments say."""
     space: dict[str, object] = {}
@@ -114,13 +115,14 @@ def test_the_table_of_mechanisms(name: str, mechanism: sdp.Mechanism) -> None:
     """Bits, error of one message, and both promises, rounded up."""
     error = mechanism.variance(np.eye(DIMENSION)[:1]).sum()
     secret = schedule_of(5_000).curve(mechanism, effort="quick")
-    known = schedule_of(5_000).known(mechanism, effort="quick")
+    known = schedule_of(5_000).disclosed_sample_curve(mechanism, effort="quick")
     assert secret.guarantee
     assert known.guarantee
-    told = [epsilon_text(secret.epsilon(DELTA).upper, 4), epsilon_text(known.epsilon(DELTA).upper, 5)]
+    told = [format_epsilon(secret.epsilon(DELTA).upper, 4), format_epsilon(known.epsilon(DELTA).upper, 5)]
     assert row(name) == [str(mechanism.message_bits), f"{error:.2f}", *told]
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(
     ("users", "local", "learns"), [(5_000, 4, True), (5_000, 1, True), (500, 4, True), (500, 1, False), (100, 1, False)]
 )
@@ -130,11 +132,11 @@ def test_the_table_of_rounds(examples: ModuleType, data: Any, users: int, local:
     schedule, mechanism = schedule_of(users), sdp.PrivUnitOptimized(float(local), DIMENSION)
     promises = [
         schedule.curve(mechanism, effort="quick"),
-        schedule.known(mechanism, effort="quick"),
+        schedule.disclosed_sample_curve(mechanism, effort="quick"),
         sdp.amplify(mechanism, users, effort="quick"),
     ]
     cells = row(f"{users:,} | {local}")
-    assert cells[:3] == [epsilon_text(curve.epsilon(DELTA).upper, 4) for curve in promises]
+    assert cells[:3] == [format_epsilon(curve.epsilon(DELTA).upper, 4) for curve in promises]
     error = math.sqrt(mechanism.variance(np.eye(DIMENSION)[:1]).sum() / users)
     assert cells[3] == f"{error:.2f}"
     assert (error < 0.4) == learns
@@ -144,6 +146,7 @@ def test_the_table_of_rounds(examples: ModuleType, data: Any, users: int, local:
     assert (float(cells[4]) > NO_PRIVACY - 0.01) == learns
 
 
+@pytest.mark.docs
 def test_runs_without_a_shuffler_differ(examples: ModuleType, data: Any) -> None:
     """The accuracy of the second seed that the page names."""
     (shown,) = re.findall(r"([\d.]+) with seed 2", PAGE)
@@ -153,16 +156,16 @@ def test_runs_without_a_shuffler_differ(examples: ModuleType, data: Any) -> None
     assert found == pytest.approx(float(shown), abs=0.002)
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_the_program_learns_with_other_options() -> None:
     """A small run, compressed: accuracy near the one without privacy and far above chance; the promise is the
     schedule's. What it does without options is shown on the page."""
     mechanism = sdp.Compressed(sdp.PrivUnitG(4.0, DIMENSION), prg="shake128")
     lines = run("shuffled_sgd", "--clients", "2000", "--rounds", "12", "--seed", "3", "--compressed")
     schedule = schedule_of(2_000, 12)
-    for name, curve in (("ε of all rounds", schedule.curve), ("if it is known", schedule.known)):
+    for name, curve in (("ε of all rounds", schedule.curve), ("if it is known", schedule.disclosed_sample_curve)):
         promised = curve(mechanism, effort="quick").epsilon(DELTA).upper
-        assert f"{name} {epsilon_text(promised)} " in " ".join(" ".join(lines).split())
+        assert f"{name} {format_epsilon(promised)} " in " ".join(" ".join(lines).split())
     assert any("at δ = 1e-06; holds only if nobody learns who was drawn" in line for line in lines)
     assert any("Assumes that SHAKE128" in line for line in lines)
     exact, chance = value(lines, "no privacy"), value(lines, "always in time")
@@ -172,7 +175,7 @@ def test_the_program_learns_with_other_options() -> None:
     assert value(lines, "local, same ε") < exact - 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize(("program", "arguments", "shown"), CONSOLE.findall(PAGE))
 def test_the_programs_print_what_is_shown(program: str, arguments: str, shown: str) -> None:
     """As it stands on the page."""
@@ -243,6 +246,7 @@ def epsilon_of_steps(steps: int, noise: float) -> float:
     return float(brentq(excess, 1e-6, 50.0, xtol=1e-10))
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("steps", [1, 2, 5, 20])
 def test_the_table_of_steps(examples: ModuleType, steps: int) -> None:
     """What is composed is above the exact value for an attacker who knows the start, by little."""
@@ -251,7 +255,7 @@ def test_the_table_of_steps(examples: ModuleType, steps: int) -> None:
     random, fixed = program.from_random_start(steps, 4.0), program.from_fixed_start(steps, 4.0)
     assert random.guarantee
     found = [curve.epsilon(DELTA).upper for curve in (random, fixed)]
-    assert row(str(steps)) == [epsilon_text(upper, 4) for upper in found]
+    assert row(str(steps)) == [format_epsilon(upper, 4) for upper in found]
     exact = epsilon_of_steps(steps, 4.0)
     assert exact <= found[0] <= exact * 1.004
     plain = brentq(lambda epsilon: gaussian(math.sqrt(steps) / 4, epsilon) - DELTA, 1e-6, 50.0)
@@ -273,7 +277,7 @@ def test_the_descent_keeps_to_its_promise(examples: ModuleType) -> None:
 def test_the_curve_of_the_step_itself_is_no_guarantee() -> None:
     """As the page says, and composing it says so."""
     step = sdp.tradeoff.NoisyStep(sdp.tradeoff.Logistic(1.0), 4.0)
-    assert not sdp.compose([sdp.privacy_curve(step), sdp.privacy_curve(step.guaranteed(20))]).guarantee
+    assert not sdp.compose([sdp.privacy_curve(step), sdp.privacy_curve(step.guaranteed_curve(20))]).guarantee
 
 
 # --- shuffled minibatches ---------------------------------------------------------------------------------------------

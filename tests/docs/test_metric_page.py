@@ -30,6 +30,7 @@ def is_shown(line: str, lines: list[str]) -> bool:
     return any([float(number) for number in NUMBER.findall(one)] == pytest.approx(numbers, rel=1e-3) for one in found)
 
 
+@pytest.mark.docs
 def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command, with what the page shows of its output; and what too few users are told."""
     monkeypatch.chdir(tmp_path)
@@ -48,6 +49,7 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert squeezed(outcome.err) == squeezed(shown[-1])
 
 
+@pytest.mark.docs
 def test_the_python_of_the_page_runs() -> None:
     """All of it, in order."""
     exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), {})

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from shuffledp import tasks
-from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.task_list import TASKS
+from shuffledp.planning.plan import Plan
+from shuffledp.tasks.registry import TASKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text("utf-8")
 
 
+@pytest.mark.docs
 def test_the_python_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

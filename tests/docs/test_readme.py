@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli import run
-from tests.cli.toured import toured
+from tests.cli.tour_run import toured
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = ROOT / "docs" / "reference" / "commands.md"
 SHOWING = README + COMMANDS.read_text("utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MOST_LINES, MOST_BYTES = 110, 120_000
+MAX_LINES, MAX_BYTES = 110, 120_000
 """Two screens, and one picture."""
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -79,10 +79,11 @@ def compare(shown: str, real: str) -> None:
 
 
 def test_the_first_thing_shown_is_how_to_run_and_test() -> None:
-    """The first block has the two commands and nothing else."""
+    """The first block has the commands and nothing else."""
     first = BLOCK.search(README)
     assert first is not None
-    assert [line.split()[0] for line in first[2].splitlines()] == ["./run", "./test"]
+    shown = [line.partition("#")[0].strip() for line in first[2].splitlines()]
+    assert shown == ["./run", "./test", "./test --all"]
 
 
 @pytest.mark.parametrize("block", blocks("python"))
@@ -94,6 +95,7 @@ def test_python_examples(block: str) -> None:
     assert out.getvalue().splitlines() == SHOWN.findall(block)
 
 
+@pytest.mark.docs("[shuffledp compare ")
 @pytest.mark.parametrize(("command", "shown"), examples(), ids=[command for command, _ in examples()])
 def test_command_line_examples(command: str, shown: str) -> None:
     """Each command prints what is shown."""
@@ -102,6 +104,7 @@ def test_command_line_examples(command: str, shown: str) -> None:
     compare(shown, outcome.out)
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("command", plain_commands())
 def test_commands_without_output_work(
     command: str, tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,9 +119,9 @@ def test_commands_without_output_work(
 
 def test_it_fits_two_screens_and_has_one_picture() -> None:
     """Which is there, and small."""
-    assert len(README.splitlines()) <= MOST_LINES
+    assert len(README.splitlines()) <= MAX_LINES
     (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
-    assert 10_000 < (ROOT / picture).stat().st_size <= MOST_BYTES
+    assert 10_000 < (ROOT / picture).stat().st_size <= MAX_BYTES
 
 
 def test_there_are_examples() -> None:
@@ -144,7 +147,7 @@ def test_the_limits_of_the_numerics_page() -> None:
     found = CONSTANT.findall((ROOT / "docs" / "numerics.md").read_text("utf-8"))
     assert found
     for module, name, value in found:
-        layer = {"curve": "privacy", "sequential": "composition"}.get(module, "numerics")
+        layer = "privacy" if module in ("curve", "composition") else "numerics"
         assert getattr(importlib.import_module(f"shuffledp.{layer}.{module}"), name) == float(value)
 
 

@@ -14,6 +14,7 @@ import shuffledp as sdp
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "composition.md"
 
 
+@pytest.mark.docs
 def test_the_code_runs() -> None:
     """One block after the other; the last one needs dp_accounting."""
     text = PAGE.read_text("utf-8")

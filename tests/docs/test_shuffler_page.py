@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.collection.ledger import Ledger
+from shuffledp.ledger.ledger import Ledger
 from tests.cli import run
 from tests.service.server import Server
 
@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "shuffler.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the plan to two estimates; n in the report and in the ledger are those who came, once over the network."""
     monkeypatch.chdir(tmp_path)
@@ -45,7 +45,7 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
             if arguments[0] == "receive" and "--input" not in arguments:
                 arguments += ["--url", url]
             outcome = run(*arguments)
-            assert (outcome.status, outcome.complaints) == (0, ""), arguments
+            assert (outcome.status, outcome.stderr_complaints) == (0, ""), arguments
             if target is not None:
                 Path(target).write_text(outcome.out, "utf-8")
     finally:
@@ -53,6 +53,6 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
             server.stop()
     found = [json.loads(Path(name, "report.json").read_text("utf-8"))["guarantee"] for name in ("result", "result2")]
     assert [guarantee["users"] for guarantee in found] == [52, 51]
-    (entry,) = Ledger("ledger.sqlite").standings()[0].entries
+    (entry,) = Ledger("ledger.sqlite").budget_statuses()[0].entries
     assert (entry.users, entry.state, entry.recipe.colluding) == (52, "released", 2)
     assert entry.epsilon == found[0]["without_certificate"]["upper"] <= found[0]["epsilon"]["upper"]

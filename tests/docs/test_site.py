@@ -20,7 +20,7 @@ from sphinx.search.en import SearchEnglish
 
 import shuffledp as sdp
 from shuffledp.mechanisms import catalogue
-from tests import shared
+from tests import shared_results
 
 ROOT = Path(__file__).parents[2]
 with pytest.MonkeyPatch.context() as patch:
@@ -44,7 +44,7 @@ def site(shared_folder: Path) -> Path:
         assert done.stderr == ""
         return out
 
-    return shared.once(shared_folder / "site-built", build)
+    return shared_results.compute_once(shared_folder / "site-built", build)
 
 
 class Links(html.parser.HTMLParser):
@@ -64,7 +64,7 @@ class Links(html.parser.HTMLParser):
                 self.names.add(value)
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_no_link_inside_the_site_is_dead(site: Path) -> None:
     """Neither a file nor a place in it; pages link to nothing on this machine."""
     pages = {page: Links(page) for page in site.rglob("*.html") if "_static" not in page.parts}
@@ -101,7 +101,7 @@ def pages_with(index: dict[str, Any], words: str) -> set[str]:
     return {index["filenames"][one] for one in set.intersection(*found)}
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize(
     ("words", "page"),
     [
@@ -116,7 +116,7 @@ def test_the_search_finds_it(site: Path, words: str, page: str) -> None:
     assert page in pages_with(search_index(site), words)
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_every_page_and_every_name_is_there(site: Path) -> None:
     """Pages of docs/, also those that no list names; names of the public lists; pictures of the gallery."""
     for page in (ROOT / "docs").rglob("*.md"):
@@ -195,5 +195,5 @@ def test_the_support_matrix_says_what_is_so(name: str) -> None:
     except ValueError:
         certified = False
     assert can["certificate"] == certified
-    assert can["compressed"] == (example.reference is not None)
+    assert can["compressed"] == (example.proposal is not None)
     assert matrix_page.table().count("\n") == len(catalogue.all_mechanisms()) + 1

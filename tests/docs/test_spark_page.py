@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.collection.cluster import frame_source
-from shuffledp.collection.cluster.row_identity import BUCKETS
+from shuffledp.spark import frames
+from shuffledp.spark.frames import BUCKET_COUNT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.docs
+@pytest.mark.spark
 def test_the_program_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -27,6 +28,6 @@ def test_the_program_of_the_page_runs(
 
 def test_what_the_page_names_is_there() -> None:
     """The number of buckets, and the kinds of inputs."""
-    assert f"into {BUCKETS} buckets" in PAGE
+    assert f"into {BUCKET_COUNT} buckets" in PAGE
     for example in re.findall(r"`((?:table|delta|iceberg|hdfs|s3a):[^`]*)`", PAGE):
-        assert frame_source.is_for_spark(example), example
+        assert frames.is_for_spark(example), example

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp as sdp
-from shuffledp.tasks.asked_questions import from_file, from_text
+from shuffledp.tasks.question_parser import parse_question, read_questions_file
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "survey.md"
 TEXT = PAGE.read_text("utf-8")
@@ -33,7 +33,7 @@ def test_the_file_and_the_lines_are_questions(tmp_path: Path) -> None:
     (toml,) = re.findall(r"```toml\n(.*?)```", TEXT, flags=re.DOTALL)
     assert tomllib.loads(toml)
     (tmp_path / "survey.toml").write_text(toml)
-    city, age = from_file(tmp_path / "survey.toml")
+    city, age = read_questions_file(tmp_path / "survey.toml")
     assert (city.task, age.task, age.mechanism) == (
         sdp.tasks.Frequency(["Rome", "Oslo", "Bern"]), sdp.tasks.Mean(0, 120), "piecewise",
     )  # fmt: skip
@@ -41,4 +41,4 @@ def test_the_file_and_the_lines_are_questions(tmp_path: Path) -> None:
     assert len(lines) == 8
     (tmp_path / "cities.txt").write_text("Rome\nOslo\nBern\n")
     for line in lines:
-        assert from_text(line.replace("cities.txt", str(tmp_path / "cities.txt"))).weight > 0
+        assert parse_question(line.replace("cities.txt", str(tmp_path / "cities.txt"))).weight > 0

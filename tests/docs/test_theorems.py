@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from shuffledp.bounds import BOUND_OF
-from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.base import Bound
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "theorems.md"
@@ -25,6 +25,7 @@ with pytest.MonkeyPatch.context() as patch:
     references = importlib.import_module("references")
 
 
+@pytest.mark.docs
 def test_the_page_is_up_to_date() -> None:
     """Making the table anew changes nothing."""
     page = PAGE.read_text("utf-8")
@@ -32,6 +33,7 @@ def test_the_page_is_up_to_date() -> None:
     assert theorems.main(["--check"]) == 0
 
 
+@pytest.mark.docs
 def test_check_only_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--check refuses an old page and leaves it as it is; without it the page is made anew."""
     page = tmp_path / "theorems.md"
@@ -61,7 +63,7 @@ def test_the_parts_of_a_docstring() -> None:
     assert theorems.first_sentence(text) == "One sentence."
 
 
-@pytest.mark.parametrize("bound", BOUND_OF.values(), ids=lambda bound: bound.name)
+@pytest.mark.parametrize("bound", BOUNDS_BY_NAME.values(), ids=lambda bound: bound.name)
 def test_every_bound_says_what_it_proves(bound: Bound) -> None:
     """The docstring of a bound names its theorem, its hypotheses and what it returns, and is in the table."""
     parts = theorems.parts_of(type(bound).__doc__ or "")
@@ -70,6 +72,7 @@ def test_every_bound_says_what_it_proves(bound: Bound) -> None:
     assert f"`{type(bound).__name__}` in " in PAGE.read_text("utf-8")
 
 
+@pytest.mark.docs
 def test_every_citation_key_is_explained() -> None:
     """A key used by a statement stands in the list of keys."""
     keys = set(re.findall(r"^\| \[(\w+)\] \|", PAGE.read_text("utf-8"), re.MULTILINE))
@@ -153,6 +156,7 @@ def refers(function: Any, module: str, name: str) -> bool:
     )
 
 
+@pytest.mark.docs
 def test_every_statement_names_tests_that_exist() -> None:
     """At least one; its file defines it, and has the statement's name, or that of what it is tested by way of."""
     without = {statement.name for statement in theorems.statements()}
@@ -165,10 +169,11 @@ def test_every_statement_names_tests_that_exist() -> None:
     assert not without
 
 
+@pytest.mark.docs
 def test_the_tests_of_a_bound_touch_it() -> None:
     """In the compiled code of each named test stands the bound, its name, or the list of all bounds."""
     tests = [(statement, user, path, name) for statement, user, path, name in named() if statement.chosen]
-    assert {statement.chosen for statement, *_ in tests} == set(BOUND_OF)
+    assert {statement.chosen for statement, *_ in tests} == set(BOUNDS_BY_NAME)
     for statement, user, path, name in tests:
         function = getattr(importlib.import_module(references.module_of(path)), name)
         words, things = words_and_things(function)
@@ -182,7 +187,7 @@ def test_the_script_is_not_misled_by_words(tmp_path: Path) -> None:
     """A local name that is spelled like a bound is none; an import, a re-export and a bound by its name are."""
     text = """
 import shuffledp as sdp
-from shuffledp.bounds.clone import CloneBound as Alike
+from shuffledp.bounds.clones import CloneBound as Alike
 
 def helper():
     return Alike()
@@ -201,7 +206,7 @@ def test_of_words():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(references, "ROOT", tmp_path)
         found = references.tests_of(path)
-    clone, krr = "shuffledp.bounds.clone.CloneBound", "shuffledp.mechanisms.frequency.krr.KRR"
+    clone, krr = "shuffledp.bounds.clones.CloneBound", "shuffledp.mechanisms.frequency.randomized_response.KRR"
     assert clone in found["test_by_a_helper"].names
     assert krr in found["test_by_name"].names
     assert found["test_by_name"].bounds == {"clone"}

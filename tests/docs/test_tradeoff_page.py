@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
-from shuffledp.tradeoff.noisy_step import LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.noisy_gradient_step import LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.tradeoff import GaussianTradeOff
 
 # Its tests ask what the page has asked.
 pytestmark = pytest.mark.usefixtures("each_curve_once")
@@ -19,6 +19,7 @@ ROW = re.compile(r"^\| (1e\d) \| (1e-\d) \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", r
 STEP = re.compile(r"^\| (least squares, clipped at|logistic, features up to) (\d) \| ([\d.]+) \| ([\d.]+) \|$", re.M)
 
 
+@pytest.mark.docs
 def test_the_python_runs() -> None:
     """All blocks in order, in one namespace."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -33,7 +34,7 @@ def test_the_table_of_the_theorem() -> None:
     rows = ROW.findall(PAGE)
     assert len(rows) == 5
     for users, delta, local, exact, published in rows:
-        parameters = VariationRatio.of_ldp(float(local))
+        parameters = VariationRatio.from_ldp(float(local))
         for bound, shown in (("stronger-clone", exact), ("mixture", published)):
             value = amplify(parameters, float(users), bound=bound).epsilon(float(delta)).upper
             assert value == pytest.approx(float(shown), rel=5e-5)

@@ -9,12 +9,16 @@ from itertools import product
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.parts.arc_attack import PARALLEL, independent_points, meeting_chance
-from shuffledp.mechanisms.parts.arcs import ArcResponse
-from shuffledp.numerics.ball import rational
+from shuffledp.mechanisms.itemset.wheel_and_collision import (
+    EQUAL_POWER_SUM_SETS,
+    ArcResponse,
+    independent_points,
+    overlap_probability,
+)
+from shuffledp.numerics.intervals import to_rational
 
 
-@pytest.mark.parametrize("pair", PARALLEL, ids=lambda pair: str(len(pair[0])))
+@pytest.mark.parametrize("pair", EQUAL_POWER_SUM_SETS, ids=lambda pair: str(len(pair[0])))
 def test_parallel_sets(pair: tuple[Sequence[int], Sequence[int]]) -> None:
     """Π(x−a) and Π(x−b) differ by a constant, and no number is in both."""
     first, second = pair
@@ -33,7 +37,7 @@ def test_parallel_sets(pair: tuple[Sequence[int], Sequence[int]]) -> None:
 @pytest.mark.parametrize(("prime", "arc", "items"), [(5, 1, 2), (7, 2, 2), (11, 3, 2), (7, 1, 3), (7, 2, 3)])
 def test_where_two_users_arcs_meet(prime: int, arc: int, items: int) -> None:
     """Every polynomial of degree s, by hand."""
-    first, second = PARALLEL[items - 1]
+    first, second = EQUAL_POWER_SUM_SETS[items - 1]
     met = 0
     for coefficients in product(range(prime), repeat=items + 1):
         hit = [
@@ -41,7 +45,7 @@ def test_where_two_users_arcs_meet(prime: int, arc: int, items: int) -> None:
             for held in (first, second)
         ]
         met += all(hit)
-    assert meeting_chance(prime, items + 1, arc, items) == Fraction(met, prime ** (items + 1))
+    assert overlap_probability(prime, items + 1, arc, items) == Fraction(met, prime ** (items + 1))
 
 
 def law_of_two_bits(arcs: ArcResponse, held: Sequence[int], users: Sequence[Sequence[int]]) -> list[Fraction]:
@@ -59,12 +63,12 @@ def law_of_two_bits(arcs: ArcResponse, held: Sequence[int], users: Sequence[Sequ
 @pytest.mark.parametrize("mechanism", [sdp.Wheel(1.0, 4, 2, 0.2, 5), sdp.Wheel(2.0, 5, 2, 0.3, 7)], ids=str)
 def test_the_law_of_parallel_sets(mechanism: sdp.Wheel) -> None:
     """The classes of the attack are those of the table, in fractions."""
-    arcs, users = mechanism.arcs, PARALLEL[1]
+    arcs, users = mechanism.arcs, EQUAL_POWER_SUM_SETS[1]
     laws = [law_of_two_bits(arcs, held, users) for held in users]
     # The first attack is on one point; then the others hold what the first user does.
     found = mechanism.attacks()[1].exact
     assert found is not None
-    assert sorted(found) == sorted(tuple(map(rational, row)) for row in zip(*laws, laws[0], strict=True))
+    assert sorted(found) == sorted(tuple(map(to_rational, row)) for row in zip(*laws, laws[0], strict=True))
 
 
 def test_how_many_points_are_independent() -> None:

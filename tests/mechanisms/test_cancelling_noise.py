@@ -12,19 +12,20 @@ from mpmath import mp
 from scipy import stats
 
 import shuffledp as sdp
-from shuffledp.mechanisms.parts.flood_design import (
+from shuffledp.mechanisms.correlated_noise.cancelling_noise import (
+    CancellingNoiseLaw,
+    CancellingNoiseLoss,
+    NoiseShare,
     _geometric_sums,
-    flood_within,
-    rate_for,
-    rough_delta,
-    smallest_flood,
+    approximate_delta,
+    design_noise,
+    find_smallest_pairs,
+    rate_from_deviation,
 )
-from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
-from shuffledp.mechanisms.parts.noise_share import NoiseShare
-from shuffledp.privacy.near_loss import NearLoss
-from shuffledp.sampling.random import SeededSource
+from shuffledp.privacy.privacy_loss import ApproximateLoss
+from shuffledp.sampling.random_sources import SeededSource
 
-from ..oracle import cancelling
+from ..oracle import cancelling_noise
 
 SETTINGS = [(2.0, 1.5, 0.15), (1.5, 2.0, 0.1), (2.5, 0.7, 0.2), (1.8, 3.0, 0.12)]
 CUT = 8
@@ -38,9 +39,9 @@ def test_the_loss_is_that_of_all_counts(settings: tuple[float, float, float], us
     mechanism = sdp.CancellingNoise(options=4, rate=rate, shape=shape, ratio=ratio, honest=2)
     curve = sdp.amplify(mechanism, users, colluding=colluding, effort="quick")
     mp.dps = 30
-    law = cancelling.pair_law(min(2, users - colluding), 2, rate, shape, ratio, CUT)
+    law = cancelling_noise.pair_law(min(2, users - colluding), 2, rate, shape, ratio, CUT)
     for epsilon in (0.3, 1.0, 2.0):
-        low, high = cancelling.divergence(law, epsilon, [1, -1])
+        low, high = cancelling_noise.divergence(law, epsilon, [1, -1])
         value = curve.delta(epsilon)
         assert low <= value.upper
         assert value.upper - value.slack <= high
@@ -54,11 +55,11 @@ def test_the_loss_is_that_of_all_counts(settings: tuple[float, float, float], us
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_one_count_alone(settings: tuple[float, float, float]) -> None:
     rate, shape, ratio = settings
-    loss = FloodedLoss(FloodedNoise(rate, shape, ratio), single=True)
+    loss = CancellingNoiseLoss(CancellingNoiseLaw(rate, shape, ratio), single=True)
     mp.dps = 30
-    law = cancelling.pair_law(1, 1, rate, shape, ratio, 12)
+    law = cancelling_noise.pair_law(1, 1, rate, shape, ratio, 12)
     for epsilon in (0.1, 0.5, 1.2):
-        ways = [cancelling.divergence(law, epsilon, [move]) for move in (1, -1)]
+        ways = [cancelling_noise.divergence(law, epsilon, [move]) for move in (1, -1)]
         (upper,), (lower,) = loss.profile(np.array([epsilon]))
         assert max(low for low, _ in ways) <= upper
         assert lower <= max(high for _, high in ways)
@@ -69,9 +70,9 @@ def test_one_count_alone(settings: tuple[float, float, float]) -> None:
 def test_fewer_honest_users_hide_less(share: Fraction) -> None:
     """And a share of almost one gives what the law in one dimension gives, by another route."""
     points = np.linspace(0.0, 3.0, 7)
-    whole = FloodedLoss(FloodedNoise(0.6, 12.0, 0.8)).profile(points)
-    fewer = FloodedLoss(FloodedNoise(0.6, 12.0, 0.8, share)).profile(points)
-    almost = FloodedLoss(FloodedNoise(0.6, 12.0, 0.8, 1 - Fraction(1, 10**12))).profile(points)
+    whole = CancellingNoiseLoss(CancellingNoiseLaw(0.6, 12.0, 0.8)).profile(points)
+    fewer = CancellingNoiseLoss(CancellingNoiseLaw(0.6, 12.0, 0.8, share)).profile(points)
+    almost = CancellingNoiseLoss(CancellingNoiseLaw(0.6, 12.0, 0.8, 1 - Fraction(1, 10**12))).profile(points)
     assert (fewer[0] > whole[0]).all()
     np.testing.assert_allclose(almost[0], whole[0], rtol=1e-3)
     assert (almost[0] >= whole[1]).all()
@@ -98,8 +99,8 @@ def test_two_rounds_by_the_composition_engine() -> None:
     rate, shape, ratio = 2.2, 1.0, 0.05
     curve = sdp.compose(sdp.amplify(sdp.CancellingNoise(4, rate, shape, ratio, honest=0), 1, effort="quick"), 2)
     mp.dps = 20
-    law = cancelling.pair_law(1, 1, rate, shape, ratio, 2)
-    low, high = cancelling.divergence(law, 3.0, [1, -1, 1, -1])
+    law = cancelling_noise.pair_law(1, 1, rate, shape, ratio, 2)
+    low, high = cancelling_noise.divergence(law, 3.0, [1, -1, 1, -1])
     assert low <= curve.delta(3.0).upper
     assert curve.delta(3.0).upper - curve.delta(3.0).slack <= high
 
@@ -109,14 +110,14 @@ def test_two_rounds_by_the_composition_engine() -> None:
 
 def test_a_share_has_its_law() -> None:
     """What one user sends for and against one option: two counts, against the law from its generating function."""
-    noise, users = FloodedNoise(0.9, 5.0, 0.6), 300_000
+    noise, users = CancellingNoiseLaw(0.9, 5.0, 0.6), 300_000
     part = NoiseShare(noise, 3, Fraction(1, 4))
-    owners, messages = part.draw_apart(SeededSource(np.random.default_rng(3)), users)
+    owners, messages = part.draw_by_user(SeededSource(np.random.default_rng(3)), users)
     plus = np.bincount(owners[messages == 2], minlength=users)
     minus = np.bincount(owners[messages == 3], minlength=users)
     cut = 7
     mp.dps = 20
-    law = cancelling.pair_law(1, 4, 0.9, 5.0, 0.6, cut + 6)
+    law = cancelling_noise.pair_law(1, 4, 0.9, 5.0, 0.6, cut + 6)
     inside = (plus <= cut) & (minus <= cut)
     seen = np.bincount((plus * (cut + 1) + minus)[inside], minlength=(cut + 1) ** 2)
     told = np.array([float(law.get(divmod(place, cut + 1), 0)) for place in range((cut + 1) ** 2)]) * users
@@ -126,7 +127,7 @@ def test_a_share_has_its_law() -> None:
 
 
 def test_shares_drawn_together_add_up_to_the_same_law() -> None:
-    noise = FloodedNoise(0.9, 5.0, 0.6)
+    noise = CancellingNoiseLaw(0.9, 5.0, 0.6)
     part, source = NoiseShare(noise, 2, Fraction(1, 8)), SeededSource(np.random.default_rng(4))
     draws = np.array([np.bincount(part.draw(source, 8), minlength=4) for _ in range(4000)])
     q = math.exp(-0.9)
@@ -143,7 +144,9 @@ def test_messages_on_average() -> None:
     mechanism = sdp.CancellingNoise(options=64, rate=0.5, shape=20.0, ratio=0.9, honest=20_000)
     sent = mechanism.encode(np.zeros(20_000, dtype=np.int64), np.random.default_rng(1))
     assert len(sent) / 20_000 == pytest.approx(mechanism.messages_per_user, rel=0.02)
-    drawn = sdp.CancellingNoise(64, 0.5, 20.0, 0.9, honest=0).drawn_by_shuffler(SeededSource(np.random.default_rng(2)))
+    drawn = sdp.CancellingNoise(64, 0.5, 20.0, 0.9, honest=0).draw_shuffler_messages(
+        SeededSource(np.random.default_rng(2))
+    )
     assert drawn is not None
     assert len(drawn) / 20_000 == pytest.approx(mechanism.messages_per_user - 1, rel=0.05)
 
@@ -155,7 +158,7 @@ def test_the_error_and_the_intervals(options: int, honest: int) -> None:
     mechanism = sdp.CancellingNoise(options, 0.35, 20.0, 0.9, honest)
     rng = np.random.default_rng(7)
     held = rng.multinomial(2000, np.full(options, 1 / options))
-    found = [mechanism.reading.simulate(held, 2000, rng) for _ in range(6000 // options + 500)]
+    found = [mechanism.estimator.simulate(held, 2000, rng) for _ in range(6000 // options + 500)]
     errors = np.array([one.value - held for one in found])
     assert errors.std() == pytest.approx(found[0].standard_error[0], rel=0.06)
     assert 0.93 <= np.mean(np.abs(errors) <= found[0].margin(0.95)[0]) <= 0.975
@@ -182,8 +185,8 @@ def test_padded_reports_tell_nothing_by_their_number() -> None:
     assert found.users == 1200
     plain = sdp.amplify(sdp.CancellingNoise(6, 0.5, 8.0, 0.8, honest=1000), 1200, effort="quick")
     padded = sdp.amplify(mechanism, 1200, effort="quick")
-    loss = mechanism.own_loss(1200)
-    assert isinstance(loss, NearLoss)
+    loss = mechanism.aggregate_loss(1200)
+    assert isinstance(loss, ApproximateLoss)
     assert loss.distance > 0
     misfit = (1 + math.e) * loss.distance
     assert padded.delta(1.0).upper == pytest.approx(plain.delta(1.0).upper + misfit, rel=1e-12)
@@ -228,11 +231,11 @@ def test_padded_reports_by_brute_force(shape: float, colluding: int) -> None:
 
 def test_the_chance_that_noise_does_not_fit() -> None:
     """Against how often it happens."""
-    part = NoiseShare(FloodedNoise(0.6, 6.0, 0.7), 5, Fraction(1, 20))
-    owners, _ = part.draw_apart(SeededSource(np.random.default_rng(6)), 200_000)
+    part = NoiseShare(CancellingNoiseLaw(0.6, 6.0, 0.7), 5, Fraction(1, 20))
+    owners, _ = part.draw_by_user(SeededSource(np.random.default_rng(6)), 200_000)
     counts = np.bincount(owners, minlength=200_000)
     for most in (0, 3, 10, 25):
-        told = float(part.chance_of_more_than(most))
+        told = float(part.overflow_probability(most))
         assert np.mean(counts > most) == pytest.approx(told, abs=5 * math.sqrt(told / 200_000))
 
 
@@ -251,24 +254,26 @@ def test_the_price_of_an_error(target: tuple[float, float]) -> None:
     """Noise messages an option for 1.05, 1.1, 1.25 and 1.5 times ε/2's noise: the published figures or fewer."""
     epsilon, delta = target
     for times, price in zip((1.05, 1.1, 1.25, 1.5), PRICES[target], strict=True):
-        flood = smallest_flood(epsilon / (2 * times), epsilon, delta)
+        flood = find_smallest_pairs(epsilon / (2 * times), epsilon, delta)
         assert flood is not None
         assert 0.9 * price < flood.messages < 1.01 * price
 
 
 def test_a_design_is_certified() -> None:
     for single, losses in ((False, 2), (True, 1)):
-        found = flood_within(1.2, 1.0, 1e-7, 1, losses)
+        found = design_noise(1.2, 1.0, 1e-7, 1, losses)
         assert found is not None
         rate, flood = found
-        assert rate == pytest.approx(rate_for(1.2 * math.sqrt(2) * losses), rel=1e-12)
-        (upper,), _ = FloodedLoss(FloodedNoise(rate, flood.shape, flood.ratio), single).profile(np.array([1.0]))
+        assert rate == pytest.approx(rate_from_deviation(1.2 * math.sqrt(2) * losses), rel=1e-12)
+        (upper,), _ = CancellingNoiseLoss(CancellingNoiseLaw(rate, flood.shape, flood.ratio), single).profile(
+            np.array([1.0])
+        )
         assert 0.99e-7 < upper <= 1e-7
-        assert rough_delta(rate, flood.shape, flood.ratio, 1.0, 1e-7, single) == pytest.approx(upper, rel=1e-6)
+        assert approximate_delta(rate, flood.shape, flood.ratio, 1.0, 1e-7, single) == pytest.approx(upper, rel=1e-6)
 
 
 def test_rounds_are_designed_together() -> None:
-    found = flood_within(1.3, 1.0, 1e-6, 4)
+    found = design_noise(1.3, 1.0, 1e-6, 4)
     assert found is not None
     rate, flood = found
     mechanism = sdp.CancellingNoise(8, rate, flood.shape, flood.ratio, honest=0)

@@ -8,7 +8,7 @@ from mpmath import mp
 
 import shuffledp as sdp
 
-from ..oracle import cancelling
+from ..oracle import cancelling_noise
 
 CUT = 3
 CHANGES = [(1, -1, 1, -1), (1, -1, 1), (-1, -1, 1), (1, 1), (-1, -1), (1, -1), (1,), (-1,)]
@@ -25,10 +25,10 @@ def test_no_pair_of_sets_is_told_apart_better(
     curve = sdp.amplify(mechanism, users, colluding=colluding, effort="quick")
     mp.dps = 30
     there, whole = (min(2, users - colluding), 2) if honest else (1, 1)
-    law = cancelling.pair_law(there, whole, rate, shape, ratio, CUT)
+    law = cancelling_noise.pair_law(there, whole, rate, shape, ratio, CUT)
     for epsilon in (0.5, 2.0, 4.0):
         upper = curve.delta(epsilon).upper
-        found = {change: cancelling.divergence(law, epsilon, change) for change in CHANGES}
+        found = {change: cancelling_noise.divergence(law, epsilon, change) for change in CHANGES}
         assert max(low for low, _ in found.values()) <= upper
         worst_low, worst_high = found[CHANGES[0]]
         assert all(low <= worst_high for low, _ in found.values())

@@ -11,13 +11,19 @@ from scipy.integrate import quad
 from scipy.special import betainc
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.mechanisms.parts.cap_crowds import CapClasses, CapCrowds, CapOverlap, Overlaps, others_of_caps
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.sampling.cap import Cap
-from shuffledp.testing.crowd_check import is_below_a_mixture
+from shuffledp._core.types import Floats
+from shuffledp.mechanisms.vector.privunit import (
+    CapClasses,
+    CapOverlap,
+    CapWorstDataset,
+    Overlaps,
+    build_cap_other_users,
+)
+from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.sampling.geometry import Cap
+from shuffledp.testing.mechanism_checks import is_below_a_mixture
 
 CAPS = [Cap(3, 0.1), Cap(3, 0.45), Cap(4, 0.3), Cap(7, 0.2), Cap(64, 0.05)]
 RATIO = 4.0
@@ -59,7 +65,7 @@ def test_what_two_caps_share(cap: Cap, beta: float) -> None:
     with precision(96):
         found, whole = float(overlap.value(beta)), float(overlap.value(math.pi))
     assert found == pytest.approx(shared(cap, math.pi - beta), abs=2e-7)
-    assert overlap.about(beta)[0] == pytest.approx(found, abs=1e-5)
+    assert overlap.approximate(beta)[0] == pytest.approx(found, abs=1e-5)
     assert whole == pytest.approx(share(cap), rel=1e-8)
     assert whole <= share(cap) * (1 + 1e-12)
 
@@ -108,12 +114,12 @@ def test_every_triple_is_below_the_kinds(height: float, ratio: float) -> None:
     """Random triples in three dimensions, and some on a great circle, by a linear program."""
     cap = Cap(3, height)
     gamma = 1 / (1 + share(cap) * (ratio - 1))
-    family = others_of_caps(cap, Fraction(gamma), 0.0)
+    family = build_cap_other_users(cap, Fraction(gamma), 0.0)
     assert family is not None
     source = np.random.default_rng(7)
     turns = [math.pi, math.pi, *source.uniform(0, math.pi, 6)]
     for epsilon in (0.02, 0.3):
-        kinds = [kind.law(epsilon).floats() for kind in family.kinds]
+        kinds = [kind.law(epsilon).floats() for kind in family.user_pairs]
         for turn in turns:
             angles = float(source.uniform(0.2, 3.1)), float(source.uniform(0.2, 3.1))
             shares, common = triple(height, angles, turn)
@@ -127,7 +133,7 @@ def test_triples_are_above_those_of_a_great_circle() -> None:
     """B − b, o_0 and o_1 as k of three angles that sum to at least π."""
     cap, source = Cap(3, 0.25), np.random.default_rng(3)
     grid = np.linspace(0, math.pi, 4000)
-    k = np.array([CapOverlap(cap).about(beta)[0] for beta in grid])
+    k = np.array([CapOverlap(cap).approximate(beta)[0] for beta in grid])
     for _ in range(40):
         angles = float(source.uniform(0.1, 3.1)), float(source.uniform(0.1, 3.1))
         shares, _ = triple(0.25, angles, float(source.uniform(0, math.pi)), 2000)
@@ -141,14 +147,14 @@ def test_triples_are_above_those_of_a_great_circle() -> None:
 @pytest.mark.parametrize("cap", [Cap(3, 0.1), Cap(64, 0.05), Cap(64, 0.145)], ids=str)
 def test_kinds_are_below_every_triple(cap: Cap) -> None:
     """Each point of a triangle has no less than the mean of its corners' kinds; all kinds are laws."""
-    crowds = CapCrowds(CapOverlap(cap), RATIO)
+    crowds = CapWorstDataset(CapOverlap(cap), RATIO)
     kinds, q = crowds.kinds(), share(cap)
     assert all(min(kind) >= 0 and max(kind) <= 1 and 1 - q * float(3 - sum(kind)) > 0 for kind in kinds)
     assert {(b, y, x) for b, x, y in kinds} == set(kinds)
     source = np.random.default_rng(1)
     with precision(96):
         for triangle in crowds.triangles[::7]:
-            corners: list[Overlaps] = list(crowds._corners(triangle))
+            corners: list[Overlaps] = list(crowds._corner_overlaps(triangle))
             weights = source.dirichlet(np.ones(3))
             place = weights @ np.array(triangle)
             mean = weights @ np.array([[float(each) for each in corner] for corner in corners])
@@ -187,11 +193,12 @@ ATTACKS = [(0.5, (0.2171, 2.0462), 0.015437), (1.0, (0.4849, 1.5123), 0.034830),
 """For exact points: angles of a triple on a great circle, and what it attains, n = 10,000, δ = 1e-6."""
 
 
+@pytest.mark.exhaustive("angles1")
 @pytest.mark.parametrize(("local", "angles", "attained"), ATTACKS)
 def test_near_what_exact_points_attain(local: float, angles: tuple[float, float], attained: float) -> None:
     """Below what any region gives, and hardly above a crowd of real caps; which is more than opposite caps attain."""
     mechanism = sdp.PrivUnitOptimized(epsilon=local, dimension=64)
-    cap, gamma = mechanism.report.cap, mechanism.region.uniform_share
+    cap, gamma = mechanism.report.cap, mechanism.response.uniform_share
     q = share(cap)
 
     def delta(pair: float, first: float) -> float:
@@ -210,7 +217,7 @@ def test_where_any_region_counts() -> None:
     """Three disjoint caps, many dimensions, arcs that cover the circle: the regions' family."""
     for epsilon, dimension in ((8.0, 5), (1.0, 1 << 14), (1.0, 2)):
         mechanism = sdp.PrivUnitOptimized(epsilon=epsilon, dimension=dimension)
-        (found,) = mechanism.others()
+        (found,) = mechanism.other_users()
         assert found.signature == frozenset(
-            mechanism.region.kinds(mechanism.region.share, Fraction(0), mechanism.region)
+            mechanism.response.extreme_pairs(mechanism.response.share, Fraction(0), mechanism.response)
         )

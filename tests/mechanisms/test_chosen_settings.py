@@ -11,30 +11,27 @@ import numpy as np
 import pytest
 
 from shuffledp import calibrate
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
-from shuffledp.mechanisms.frequency import local_hash, pi_rappor, projective_geometry
-from shuffledp.mechanisms.frequency.krr import KRR
+from shuffledp.mechanisms.frequency import local_hash, pi_rappor, projective_geometry, subset_selection
 from shuffledp.mechanisms.frequency.local_hash import LocalHash
 from shuffledp.mechanisms.frequency.pi_rappor import PIRAPPOR
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry
-from shuffledp.mechanisms.frequency.subset import Subset
-from shuffledp.mechanisms.itemset import wheel
+from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.mechanisms.frequency.subset_selection import Subset
+from shuffledp.mechanisms.itemset import wheel_and_collision
 from shuffledp.mechanisms.itemset.privset import PrivSet
-from shuffledp.mechanisms.itemset.wheel import Wheel
-from shuffledp.mechanisms.keyvalue import collision
-from shuffledp.mechanisms.keyvalue.collision import Collision
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts import subset_response
+from shuffledp.mechanisms.itemset.wheel_and_collision import Collision, Wheel
 
 Case = tuple[Callable[[], Any], tuple[str, ...], Any, str, Any]
 CHOOSERS: dict[str, Case] = {
-    "subset": (lambda: Subset(1.0, 30), ("size",), subset_response, "best_size", 1),
-    "privset": (lambda: PrivSet(1.0, 30, 2), ("size",), subset_response, "best_size", 1),
+    "subset": (lambda: Subset(1.0, 30), ("size",), subset_selection, "best_size", 1),
+    "privset": (lambda: PrivSet(1.0, 30, 2), ("size",), subset_selection, "best_size", 1),
     "local-hash": (lambda: LocalHash(1.0, 30), ("length",), local_hash, "best_prime_within", 11),
     "pi-rappor": (lambda: PIRAPPOR(1.0, 30), ("prime",), pi_rappor, "_best_prime", 37),
     "projective-geometry": (lambda: ProjectiveGeometry(1.0, 30), ("prime",), projective_geometry, "best_base", 7),
-    "wheel": (lambda: Wheel(1.0, 30, 2), ("arc", "circle"), wheel, "best_buckets", 20.0),
-    "collision": (lambda: Collision(1.0, 30, 2), ("length",), collision, "best_prime", 17),
+    "wheel": (lambda: Wheel(1.0, 30, 2), ("arc", "circle"), wheel_and_collision, "best_buckets", 20.0),
+    "collision": (lambda: Collision(1.0, 30, 2), ("length",), wheel_and_collision, "best_prime", 17),
 }
 every_choice = pytest.mark.parametrize("name", CHOOSERS)
 ASSEMBLED = [
@@ -67,12 +64,12 @@ def test_another_default_does_not_change_a_saved_mechanism(name: str, monkeypatc
     make, chosen, module, chooser, other = CHOOSERS[name]
     before = make()
     settings = before.settings()
-    wire = before.pack(before.encode(np.repeat(before.probe(), 20, axis=0), rng=np.random.default_rng(1)))
+    wire = before.pack(before.encode(np.repeat(before.audit_pair(), 20, axis=0), rng=np.random.default_rng(1)))
     monkeypatch.setattr(module, chooser, lambda *_: other)
     again = type(before)(**settings)
     assert again == before
     assert again.settings() == settings
-    assert again.reading == before.reading
+    assert again.estimator == before.estimator
     np.testing.assert_array_equal(again.unpack(wire), before.unpack(wire))
     texts = {key: str(value) for key, value in settings.items() if key != "epsilon"}
     assert build(name, settings["epsilon"], texts) == before
@@ -92,9 +89,9 @@ def test_calibration_chooses_anew_for_every_epsilon(kind: type[Mechanism]) -> No
 def test_parts_are_data(mechanism: Mechanism) -> None:
     """Parts of two equal mechanisms are equal, and survive pickling."""
     twin = type(mechanism)(**mechanism.settings())
-    mechanism.estimate(mechanism.encode(mechanism.probe()), users=len(mechanism.probe()))
-    for part in ("values", "wire", "reading", "reference"):
+    mechanism.estimate(mechanism.encode(mechanism.audit_pair()), users=len(mechanism.audit_pair()))
+    for part in ("domain", "encoding", "estimator", "proposal"):
         one = getattr(mechanism, part)
         assert one == getattr(twin, part)
         assert pickle.loads(pickle.dumps(one)) == one
-    assert mechanism.values != KRR(1.0, 97).values
+    assert mechanism.domain != KRR(1.0, 97).domain

@@ -16,21 +16,21 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
+from shuffledp.mechanisms.base.proposal import ApproximateProposal
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.mechanisms.parts.reference import ApproximateReference
-from tests.mechanisms.toy import (
+from tests.mechanisms.toy_mechanisms import (
     SEEDS,
     Spiked,
     ToyGenerator,
     acceptance,
-    both_ways,
+    larger_divergence,
     largest_ratio,
-    law_of_seeds,
     measured_advantage,
+    seed_law,
     total_variation,
 )
-from tests.mechanisms.with_reference import FURTHER, WITH_REFERENCE, examples, pure_table
+from tests.mechanisms.with_proposal import EXTRA_EXAMPLES, WITH_PROPOSAL, examples, pure_table
 
 FALSE_ALARM = 1e-7
 
@@ -38,8 +38,8 @@ FALSE_ALARM = 1e-7
 every_example = pytest.mark.parametrize("randomizer", [pytest.param(one, id=name) for name, one in examples()])
 one_of_each = pytest.mark.parametrize(
     "randomizer",
-    [*(all_mechanisms()[name].examples()[-1] for name in WITH_REFERENCE), *FURTHER.values()],
-    ids=[*WITH_REFERENCE, *FURTHER],
+    [*(all_mechanisms()[name].examples()[-1] for name in WITH_PROPOSAL), *EXTRA_EXAMPLES.values()],
+    ids=[*WITH_PROPOSAL, *EXTRA_EXAMPLES],
 )
 
 
@@ -63,7 +63,7 @@ def at_most_e_to(ratio: Fraction, epsilon: float) -> bool:
 def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float) -> None:
     """[LC] Lemma A.2, exactly: a fraction f ≤ γ of the messages has the reference law, the rest the right one."""
     compressed = Compressed(randomizer, gamma)
-    table, ratio = pure_table(randomizer), Fraction(randomizer.reference.ratio)
+    table, ratio = pure_table(randomizer), Fraction(randomizer.proposal.ratio)
     for value, row in list(zip(table.inputs, table.probabilities, strict=True))[:3]:
         chances = [Fraction(float(c)) for c in acceptance(randomizer, value, table.messages)]
         reference = [p / (ratio * chance) for p, chance in zip(row, chances, strict=True)]
@@ -74,6 +74,7 @@ def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float
         assert total_variation(list(row), law) <= Fraction(compressed.total_variation)
 
 
+@pytest.mark.exhaustive("oue-2")
 @every_example
 def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
     """Every seed of a toy generator whose advantage is measured: both guarantees, total variation and the fallback."""
@@ -81,27 +82,27 @@ def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
     inputs = table.inputs[[0, 1, -1]]
     for kind in ("even", "random"):
         advantage = measured_advantage(randomizer, ToyGenerator(kind), table, inputs)
-        if randomizer.reference.ratio * advantage >= 0.25:
+        if randomizer.proposal.ratio * advantage >= 0.25:
             # 256 seeds are too few for such a ratio: no lemma applies, and nothing is promised.
             with pytest.raises(ValueError, match="below 1/4"):
                 Compressed(randomizer, 1e-6, ToyGenerator(kind, advantage))
             continue
         for gamma in (0.5, 1e-6):
             compressed = Compressed(randomizer, gamma, ToyGenerator(kind, advantage))
-            laws = [law_of_seeds(compressed, value) for value in inputs]
-            parameters, (low, high) = compressed.variation_ratio(), compressed.guarantee.levels
+            laws = [seed_law(compressed, value) for value in inputs]
+            parameters, (low, high) = compressed.variation_ratio(), compressed.guarantee.density_levels
             for law in laws:
                 assert sum(law) == 1
                 assert low <= min(law) * SEEDS
                 assert max(law) * SEEDS <= high
-                assert at_most_e_to(max(law) * SEEDS, compressed.promise.deletion_epsilon)
-                assert at_most_e_to(1 / (min(law) * SEEDS), compressed.promise.deletion_epsilon)
+                assert at_most_e_to(max(law) * SEEDS, compressed.seed_guarantee.deletion_epsilon)
+                assert at_most_e_to(1 / (min(law) * SEEDS), compressed.seed_guarantee.deletion_epsilon)
                 for other in laws:
                     largest = largest_ratio(law, other)
-                    assert at_most_e_to(largest, compressed.promise.replacement_epsilon)
+                    assert at_most_e_to(largest, compressed.seed_guarantee.replacement_epsilon)
                     assert largest <= Fraction(parameters.p)
                     assert total_variation(law, other) <= Fraction(parameters.beta)
-            assert compressed.epsilon == compressed.promise.replacement_epsilon
+            assert compressed.epsilon == compressed.seed_guarantee.replacement_epsilon
 
 
 @every_example
@@ -109,9 +110,9 @@ def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
 def test_no_generator_can_break_the_fallback(randomizer: Any, kind: str) -> None:
     """[LC] Lemma 3.5: the guarantee for an arbitrary function holds for bad ones too."""
     compressed = Compressed(randomizer, 0.01, ToyGenerator(kind))
-    fallback = compressed.guarantee.whatever_the_generator
+    fallback = compressed.guarantee.unconditional_guarantee
     assert fallback is not None
-    laws = [law_of_seeds(compressed, value) for value in pure_table(randomizer).inputs[[0, 1, -1]]]
+    laws = [seed_law(compressed, value) for value in pure_table(randomizer).inputs[[0, 1, -1]]]
     for law in laws:
         assert at_most_e_to(max(law) * SEEDS, fallback.deletion_epsilon)
         assert at_most_e_to(1 / (min(law) * SEEDS), fallback.deletion_epsilon)
@@ -127,7 +128,7 @@ def test_encode_follows_the_exact_law_of_the_seeds(gamma: float) -> None:
     assert gamma != 0.9 or compressed.tries == 1
     for value in (0, 3):
         seeds = compressed.encode(np.full(40_000, value), rng=np.random.default_rng(17))
-        law = np.array([float(p) for p in law_of_seeds(compressed, value)])
+        law = np.array([float(p) for p in seed_law(compressed, value)])
         assert_fits(np.bincount(seeds[:, 0], minlength=SEEDS), 40_000 * law)
 
 
@@ -153,8 +154,8 @@ def test_an_exhausted_budget_sends_a_valid_message_of_the_reference_law() -> Non
     compressed = Compressed(randomizer, gamma=0.96, prg="shake128")
     assert compressed.tries == 1
     messages = compressed.expand(compressed.encode(np.full(30_000, 7), rng=np.random.default_rng(2)))
-    accepted = 1 / randomizer.reference.ratio
-    own, other = (float(p) for p in (randomizer.reading.own, randomizer.reading.other))
+    accepted = 1 / randomizer.proposal.ratio
+    own, other = (float(p) for p in (randomizer.estimator.true_support, randomizer.estimator.false_support))
     law = np.full(30, accepted * other + (1 - accepted) / 30)
     law[7] += accepted * (own - other)
     assert_fits(np.bincount(messages, minlength=30), 30_000 * law)
@@ -182,13 +183,13 @@ def test_the_stated_guarantee_is_the_lemmas_with_the_stated_advantage() -> None:
     """ε_r + 4C·β_G and ε + 2C·β_G, and 2^-47 or so for the rounding of what is executed."""
     randomizer = sdp.RAPPOR(2.0, 1024)
     compressed = Compressed(randomizer, gamma=1e-6)
-    reference, rounding = randomizer.reference, 2.0**-46
+    reference, rounding = randomizer.proposal, 2.0**-46
     assert reference is not None
     ratio = reference.ratio
     assert reference.deletion_epsilon == pytest.approx(1.0, rel=1e-15)
     for stated, base, factor in (
-        (compressed.promise.deletion_epsilon, 1.0, 2),
-        (compressed.promise.replacement_epsilon, 2.0, 4),
+        (compressed.seed_guarantee.deletion_epsilon, 1.0, 2),
+        (compressed.seed_guarantee.replacement_epsilon, 2.0, 4),
     ):
         assert base <= stated <= base + factor * ratio * 2.0**-64 + rounding
     assert compressed.tries == math.ceil(ratio * math.log(1e6))
@@ -234,22 +235,22 @@ def test_a_central_target_is_met_by_calibration() -> None:
 def test_a_capped_acceptance_keeps_the_promises_exactly() -> None:
     """[LC] Algorithm 4 and Lemmas A.8, A.9, A.10, for a randomizer that is private only up to δ."""
     randomizer = Spiked()
-    reference = randomizer.reference
-    assert isinstance(reference, ApproximateReference)
+    reference = randomizer.proposal
+    assert isinstance(reference, ApproximateProposal)
     assert 0.1 < reference.deletion_delta < 0.25
     assert reference.acceptance(np.array([0]), np.array([0]))[0] > 1
     for gamma in (0.5, 1e-6):
         compressed = Compressed(randomizer, gamma, ToyGenerator("even"))
         uncapped = reference.ratio * math.log(1 / gamma)
         assert compressed.tries == math.ceil(uncapped / (1 - reference.deletion_delta))
-        laws = [law_of_seeds(compressed, value) for value in range(3)]
-        promise, uniform = compressed.promise, [Fraction(1, SEEDS)] * SEEDS
+        laws = [seed_law(compressed, value) for value in range(3)]
+        promise, uniform = compressed.seed_guarantee, [Fraction(1, SEEDS)] * SEEDS
         for law, row in zip(laws, randomizer.rows, strict=True):
-            assert both_ways(law, uniform, promise.deletion_epsilon) <= Fraction(promise.deletion_delta)
+            assert larger_divergence(law, uniform, promise.deletion_epsilon) <= Fraction(promise.deletion_delta)
             expanded = [sum(law[16 * y : 16 * y + 16]) for y in range(16)]
             assert total_variation(row, expanded) <= Fraction(compressed.total_variation)
             for other in laws:
-                assert both_ways(law, other, promise.replacement_epsilon) <= Fraction(promise.replacement_delta)
+                assert larger_divergence(law, other, promise.replacement_epsilon) <= Fraction(promise.replacement_delta)
         seeds = compressed.encode(np.ones(20_000, dtype=np.int64), rng=np.random.default_rng(3))
         assert_fits(np.bincount(seeds[:, 0], minlength=SEEDS), 20_000 * np.array([float(p) for p in laws[1]]))
         with pytest.raises(ValueError, match=r"^Compressed: the randomizer is private only up to δ"):
@@ -260,14 +261,14 @@ def test_seeds_that_are_private_up_to_delta_are_amplified() -> None:
     """Gaussian noise by a seed: its local (ε, δ) holds exactly for the expanded table, and δ counts about twice."""
     gaussian = sdp.Gaussian(4.0)
     compressed = Compressed(gaussian)
-    reference, promise = compressed.given, compressed.promise
-    assert isinstance(reference, ApproximateReference)
+    reference, promise = compressed.inner_proposal, compressed.seed_guarantee
+    assert isinstance(reference, ApproximateProposal)
     assert compressed.local_epsilon is None
     rows = [list(row) for row in gaussian.law.table.fractions()]
     for row, other in itertools.permutations(rows, 2):
-        assert both_ways(row, other, reference.replacement_epsilon) <= Fraction(reference.replacement_delta)
+        assert larger_divergence(row, other, reference.replacement_epsilon) <= Fraction(reference.replacement_delta)
     value = sdp.amplify(compressed, 100_000, effort="quick").epsilon(1e-6)
-    pure = sdp.amplify(sdp.VariationRatio.of_ldp(promise.replacement_epsilon), 100_000, bound="all-crowds")
+    pure = sdp.amplify(sdp.VariationRatio.from_ldp(promise.replacement_epsilon), 100_000, bound="all-crowds")
     assert value.bound == "all-crowds"
     assert value.upper == pytest.approx(pure.epsilon(1e-6).upper, rel=1e-3)
     values = np.random.default_rng(4).random(20_000)
@@ -281,13 +282,15 @@ def test_what_it_is_made_of_is_data() -> None:
     """The same settings give equal parts, which survive being sent elsewhere, generator included."""
     for prg in ("aes-ctr", "chacha20", "shake128"):
         made, again, other = (Compressed(sdp.KRR(epsilon, 4), prg=prg) for epsilon in (2.0, 2.0, 1.0))
-        for name in ("values", "wire", "reading", "expansion", "guarantee"):
+        for name in ("domain", "encoding", "estimator", "expansion", "guarantee"):
             part = getattr(made, name)
             assert part == getattr(again, name)
             assert pickle.loads(pickle.dumps(part)) == part
-        assert made.reading != other.reading
-        assert made.reading != Compressed(sdp.KRR(2.0, 4), prg="shake128" if prg == "aes-ctr" else "aes-ctr").reading
-        sent = pickle.loads(pickle.dumps(made.reading))
+        assert made.estimator != other.estimator
+        assert (
+            made.estimator != Compressed(sdp.KRR(2.0, 4), prg="shake128" if prg == "aes-ctr" else "aes-ctr").estimator
+        )
+        sent = pickle.loads(pickle.dumps(made.estimator))
         seeds = made.encode(np.arange(4).repeat(50), rng=np.random.default_rng(6))
         np.testing.assert_array_equal(sent.accumulate(seeds), made.accumulate(seeds))
     assert not made.law.tight
@@ -300,8 +303,10 @@ def test_seeds_are_expanded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     compressed = Compressed(sdp.RAPPOR(2.0, 40))
     seeds = compressed.encode(np.arange(40), rng=np.random.default_rng(8))
     whole = compressed.accumulate(seeds)
-    monkeypatch.setattr("shuffledp.mechanisms.parts.seed.WORDS_AT_ONCE", 3 * compressed.given.words)
-    assert [len(part) for _, part in compressed.expansion.parts(seeds)] == [3] * 13 + [1]
+    monkeypatch.setattr(
+        "shuffledp.mechanisms.base.seed_compression.MAX_BLOCK_WORDS", 3 * compressed.inner_proposal.word_count
+    )
+    assert [len(part) for _, part in compressed.expansion.expand_blocks(seeds)] == [3] * 13 + [1]
     np.testing.assert_array_equal(compressed.accumulate(seeds), whole)
 
 
@@ -350,11 +355,11 @@ def test_it_is_built_by_name_around_an_entry_of_the_catalogue() -> None:
 
 def test_no_certificate_hides_the_assumption() -> None:
     """A certificate claims what is proved; what rests on a generator is refused with a sentence."""
-    from shuffledp.certificate.claim import claim_of
+    from shuffledp.certificates.claim import build_claim
 
     compressed = Compressed(sdp.RAPPOR(1.0, 10))
     value = sdp.amplify(compressed, 1000, effort="quick").epsilon(1e-6)
     with pytest.raises(
         ValueError, match=r"^certificate: expected a randomizer that can be written down, got Compressed"
     ):
-        claim_of(compressed, 1000, value, delta=1e-6)
+        build_claim(compressed, 1000, value, delta=1e-6)

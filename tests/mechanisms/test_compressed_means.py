@@ -8,7 +8,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.combined.compressed import Compressed
 from tests.mechanisms.test_compressed import at_most_e_to
-from tests.mechanisms.toy import SEEDS, ToyGenerator, largest_ratio, law_of_seeds
+from tests.mechanisms.toy_mechanisms import SEEDS, ToyGenerator, largest_ratio, seed_law
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
@@ -25,10 +25,10 @@ def test_the_seeds_keep_the_local_epsilon_of_the_randomizer(epsilon: float) -> N
 def test_no_generator_can_break_the_fallback(kind: str) -> None:
     """The exact law of 256 seeds, for directions, a shorter vector and the vector 0."""
     compressed = Compressed(sdp.PrivUnitG(2.0, 2), 0.01, ToyGenerator(kind))
-    fallback = compressed.guarantee.whatever_the_generator
+    fallback = compressed.guarantee.unconditional_guarantee
     assert fallback is not None
     values = compressed.check([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [0.3, -0.2], [0.0, 0.0]])
-    laws = [law_of_seeds(compressed, value) for value in values]
+    laws = [seed_law(compressed, value) for value in values]
     for law in laws:
         assert at_most_e_to(max(law) * SEEDS, fallback.deletion_epsilon)
         for other in laws:

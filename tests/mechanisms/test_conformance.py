@@ -18,55 +18,62 @@ import pytest
 
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
-from shuffledp.testing.check import Check
+from shuffledp.testing.checks import DEFAULT_SAMPLES, Check, MechanismCase, require_no_table, require_table
 from shuffledp.testing.conformance import CHECKS
-from shuffledp.testing.crowd_check import needs_others
-from shuffledp.testing.input_check import BAD, INPUT_CHECKS
-from shuffledp.testing.law_check import without_table_but_with_local
-from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight, needs_tight_messages
-from shuffledp.testing.protocol_check import TOO_LARGE, no_bound_is_below_the_real_protocol
-from shuffledp.testing.sampling_check import FALSE_ALARM
-from shuffledp.testing.settings_check import SETTINGS_CHECKS, from_numbers
-from shuffledp.testing.wire_check import WIRE_CHECKS
-from tests import truth
+from shuffledp.testing.mechanism_checks import (
+    ENCODING_CHECKS,
+    INPUT_CHECKS,
+    INVALID_VALUES,
+    SETTINGS_CHECKS,
+    TOO_LARGE_REASON,
+    no_bound_is_below_the_real_protocol,
+    require_local_without_table,
+    require_mixture_cover,
+    require_numeric_settings,
+    require_other_users,
+    require_tight,
+    require_tight_single_message,
+    require_two_messages,
+)
+from shuffledp.testing.statistical_checks import FALSE_ALARM_PROBABILITY
+from tests import brute_force_cache
 
 EXAMPLES = {
-    f"{name}-{number}": Case(example)
+    f"{name}-{number}": MechanismCase(example)
     for name, kind in {**all_mechanisms(), "compressed": Compressed}.items()
     for number, example in enumerate(kind.examples())
 }
-AT_ONCE = (*WIRE_CHECKS, *INPUT_CHECKS, *SETTINGS_CHECKS)
+AT_ONCE = (*ENCODING_CHECKS, *INPUT_CHECKS, *SETTINGS_CHECKS)
 """What takes less time than to start a test."""
 
 
 def _cases() -> Iterator[Any]:
     for check in (check for check in CHECKS if check not in AT_ONCE):
-        marks = [pytest.mark.slow] if check.slow else []
         for name, case in EXAMPLES.items():
-            if not check.why_not(case):
-                yield pytest.param(check, case, marks=marks, id=f"{check.name.replace(' ', '-')}-{name}")
+            if not check.requirement(case):
+                yield pytest.param(check, case, id=f"{check.name.replace(' ', '-')}-{name}")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def truths(shared_folder: Path) -> Iterator[None]:
     """Brute force is shared with the tests of check_bound."""
-    with truth.found_once(shared_folder):
+    with brute_force_cache.cache_worst_datasets(shared_folder):
         yield
 
 
+@pytest.mark.exhaustive("stated-mean-and-variance-compressed", "stated-mean-and-variance-repeated")
 @pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(("check", "case"), list(_cases()))
-def test_conformance(check: Check[Case], case: Case) -> None:
+def test_conformance(check: Check[MechanismCase], case: MechanismCase) -> None:
     """Each check of the suite on each example."""
-    assert check.failure(case) is None
+    assert check.find_failure(case) is None
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_messages_bad_values_and_settings(name: str) -> None:
     """All the checks that take next to nothing."""
     case = EXAMPLES[name]
-    found = [check.failure(case) for check in AT_ONCE if not check.why_not(case)]
+    found = [check.find_failure(case) for check in AT_ONCE if not check.requirement(case)]
     assert found
     assert [failure for failure in found if failure is not None] == []
 
@@ -74,17 +81,24 @@ def test_messages_bad_values_and_settings(name: str) -> None:
 def test_no_check_is_left_out_unseen() -> None:
     """Examples are small enough; a check that does not apply says why, by one of a few reasons."""
     rules = (
-        with_table, without_table, without_table_but_with_local, needs_tight, needs_cover, needs_coin, from_numbers,
-        needs_others, needs_tight_messages,
-    )  # fmt: skip
+        require_table,
+        require_no_table,
+        require_local_without_table,
+        require_tight,
+        require_mixture_cover,
+        require_two_messages,
+        require_numeric_settings,
+        require_other_users,
+        require_tight_single_message,
+    )
     excuses = {rule(case) for case in EXAMPLES.values() for rule in rules}
     for check in CHECKS:
-        reasons = {check.why_not(case) for case in EXAMPLES.values()}
+        reasons = {check.requirement(case) for case in EXAMPLES.values()}
         # It is for a few users; the brute force that stops earlier is for every example.
-        assert reasons <= excuses | ({TOO_LARGE} if check is no_bound_is_below_the_real_protocol else set())
+        assert reasons <= excuses | ({TOO_LARGE_REASON} if check is no_bound_is_below_the_real_protocol else set())
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
 def test_sizes_of_the_statistical_checks() -> None:
     """So many users of each input, so rare false alarms, and these bad values."""
-    assert (SAMPLES, FALSE_ALARM, len(BAD)) == (20_000, 1e-7, 10)
+    assert (DEFAULT_SAMPLES, FALSE_ALARM_PROBABILITY, len(INVALID_VALUES)) == (20_000, 1e-7, 10)

@@ -10,9 +10,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.vector.duchi import Duchi
-from shuffledp.mechanisms.vector.harmony import Harmony
-from tests.oracle.exact import hockey_stick_of_counts
+from shuffledp.mechanisms.vector.duchi_and_harmony import Duchi, Harmony
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 
 def own_size(dimension: int) -> int:
@@ -25,9 +24,9 @@ def test_duchi_against_the_formulas(dimension: int) -> None:
     """Own share, scale and β are those of the definition, with ties of low weight."""
     epsilon, ratio = 1.3, math.exp(1.3)
     mechanism, own, cube = Duchi(epsilon, dimension), own_size(dimension), 2**dimension
-    assert mechanism.region.share == Fraction(own, cube)
+    assert mechanism.response.share == Fraction(own, cube)
     scale = (cube + own * (ratio - 1)) / (comb(dimension - 1, dimension // 2) * (ratio - 1))
-    assert mechanism.reading.scale == pytest.approx(scale, rel=1e-12)
+    assert mechanism.estimator.scale == pytest.approx(scale, rel=1e-12)
     beta = (ratio - 1) * own / (ratio * own + cube - own)
     assert mechanism.variation_ratio().beta == pytest.approx(beta, rel=1e-14)
     if dimension % 2:
@@ -49,7 +48,7 @@ def test_opposite_corners_are_the_worst_pair(mechanism: Duchi | Harmony) -> None
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=mechanism.dimension)))
     rows = [_corner_row(mechanism, corner) for corner in corners]
     floor = [min(column) for column in zip(*rows, strict=True)]
-    assert sum(floor) == mechanism.region.uniform_share
+    assert sum(floor) == mechanism.response.uniform_share
     for ratio in (Fraction(6, 5), Fraction(2)):
         opposite = hockey_stick_of_counts(rows[0], rows[-1], floor, 2, ratio)
         assert all(hockey_stick_of_counts(a, b, floor, 2, ratio) <= opposite for a in rows for b in rows)
@@ -63,9 +62,9 @@ def _corner_row(mechanism: Duchi | Harmony, corner: np.ndarray) -> list[Fraction
         own = [sum(a * b for a, b in zip(t, signs, strict=True)) > 0 for t in cube]
     else:
         own = [sign == s for s in signs for sign in (-1, 1)]
-    assert Fraction(sum(own), len(own)) == mechanism.region.share
-    low = mechanism.region.uniform_share / len(own)
-    high = low + (1 - mechanism.region.uniform_share) / sum(own)
+    assert Fraction(sum(own), len(own)) == mechanism.response.share
+    low = mechanism.response.uniform_share / len(own)
+    high = low + (1 - mechanism.response.uniform_share) / sum(own)
     return [high if inside else low for inside in own]
 
 
@@ -81,7 +80,7 @@ def test_the_table_at_a_corner_is_the_definition(mechanism: Duchi | Harmony) -> 
 def test_harmony_against_the_formulas() -> None:
     """Sign + with probability ((e^ε−1)x + e^ε + 1)/(2(e^ε+1)), value ±d(e^ε+1)/(e^ε−1)."""
     mechanism, ratio = Harmony(2.0, 5), math.exp(2)
-    assert mechanism.reading.scale == pytest.approx(5 * (ratio + 1) / (ratio - 1), rel=1e-14)
+    assert mechanism.estimator.scale == pytest.approx(5 * (ratio + 1) / (ratio - 1), rel=1e-14)
     plus = float(mechanism._chance(Fraction(1, 4), 1)) * 5
     assert plus == pytest.approx(((ratio - 1) / 4 + ratio + 1) / (2 * (ratio + 1)), rel=1e-14)
     assert mechanism.variation_ratio().beta == pytest.approx(math.tanh(1.0), rel=1e-14)

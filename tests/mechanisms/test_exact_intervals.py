@@ -11,12 +11,11 @@ from scipy.signal import convolve2d
 from scipy.stats import binom, nbinom, poisson, skellam
 
 import shuffledp as sdp
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mean.split_and_mix import most_rounding
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.reading import PickedReading
-from shuffledp.mechanisms.parts.support import CountedOption, SupportReading
+from shuffledp._core.types import Array, Floats
+from shuffledp.mechanisms.base.estimator import Estimate, SelectedComponentsEstimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.support_counts import OptionCountEstimator, SupportEstimator
+from shuffledp.mechanisms.correlated_noise.split_and_mix import max_rounding_variance
 
 LEAST, MOST = 0.92, 0.985
 """Of intervals of 95%, where no single outcome has so much probability that there is nothing between."""
@@ -61,11 +60,11 @@ SUPPORTING = [
 @pytest.mark.parametrize("users", [50, 100])
 def test_counts_of_any_size_are_covered(mechanism: Mechanism, users: int) -> None:
     """From nobody to everybody; v ± 1.96·(standard error of v) covered a wheel's two users of 50 in 47% of the time."""
-    reading = mechanism.reading
-    assert isinstance(reading, SupportReading)
+    reading = mechanism.estimator
+    assert isinstance(reading, SupportEstimator)
     for held in (0, 1, 2, 5, users // 4, users // 2, users - 1, users):
-        chances = supports(float(reading.own), float(reading.other), held, users)
-        found = reading.from_supports(np.arange(users + 1), users)
+        chances = supports(float(reading.true_support), float(reading.false_support), held, users)
+        found = reading.estimate_from_supports(np.arange(users + 1), users)
         covered = coverage(found, chances, held)
         assert covered >= LEAST
         assert covered <= MOST or chances.max() > DISCRETE
@@ -73,15 +72,15 @@ def test_counts_of_any_size_are_covered(mechanism: Mechanism, users: int) -> Non
 
 def test_dummies_that_are_nearly_always_there() -> None:
     """A coin of 0.99 a user, whose lack is rare: the interval is longer to one side, and covers 98.6% at once."""
-    reading, users = sdp.BalcerCheu(options=3, coin=0.99, coins=1).reading, 50
-    assert isinstance(reading, SupportReading)
+    reading, users = sdp.BalcerCheu(options=3, coin=0.99, coins=1).estimator, 50
+    assert isinstance(reading, SupportEstimator)
     chances = binom.pmf(np.arange(users + 1), users, 0.99)
-    found = reading.from_supports(7 + np.arange(users + 1), users)
+    found = reading.estimate_from_supports(7 + np.arange(users + 1), users)
     assert coverage(found, chances, 7) == pytest.approx(chances[-3:].sum(), abs=1e-9)
 
 
 def test_two_options_of_one_counter_are_mirrored() -> None:
-    reading = sdp.BalcerCheu(options=2, coin=0.9, coins=1).reading
+    reading = sdp.BalcerCheu(options=2, coin=0.9, coins=1).estimator
     for count in range(40, 101, 7):
         low, high = reading.finish(np.array([count]), 50).interval(0.95)
         assert [50 - high[0], 50 - low[0]] == pytest.approx([low[1], high[1]], abs=1e-6)
@@ -98,7 +97,7 @@ def test_sampled_bits(epsilon: float, options: int, items: int) -> None:
         # Holders say yes where the bit is not flipped, the others where it is.
         chances = convolve2d(laws[0], laws[1].T).reshape(-1)
         total = np.stack([no.reshape(-1), yes.reshape(-1)], axis=1)
-        found = mechanism.reading.finish(total, users)
+        found = mechanism.estimator.finish(total, users)
         assert chances @ found.value == pytest.approx(held, abs=1e-6)
         assert LEAST <= coverage(found, chances, held) <= MOST
         exact = math.sqrt(float(chances @ (found.value - held) ** 2))
@@ -119,16 +118,16 @@ def _two_counts(users: int, right: float, wrong: float) -> Floats:
 
 def test_a_query_of_some_users_has_the_cumulants_of_their_answers() -> None:
     """Who answers with chance 1/3 adds three times as much or nothing: moments by going through all outcomes."""
-    level = sdp.KRR(2.0, 4).reading
-    assert isinstance(level, CountedOption)
-    thinned = level.tails(1).thinned(1 / 3, 1, 1)
-    own, other = float(level.own), float(level.other)
+    level = sdp.KRR(2.0, 4).estimator
+    assert isinstance(level, OptionCountEstimator)
+    thinned = level.error_law(1).subsample(1 / 3, 1, 1)
+    own, other = float(level.true_support), float(level.false_support)
     for held, chance in ((1.0, own), (0.0, other)):
         added = 3 * np.array([1 - other, -other]) / (own - other)
         outcomes, chances = np.append(added, 0.0), np.array([chance / 3, (1 - chance) / 3, 2 / 3])
         assert chances @ outcomes == pytest.approx(held)
-        assert thinned.variance.at(held) == pytest.approx(chances @ (outcomes - held) ** 2)
-        assert thinned.third.at(held) == pytest.approx(chances @ (outcomes - held) ** 3)
+        assert thinned.variance.evaluate(held) == pytest.approx(chances @ (outcomes - held) ** 2)
+        assert thinned.third_cumulant.evaluate(held) == pytest.approx(chances @ (outcomes - held) ** 3)
 
 
 def test_some_nodes_have_the_intervals_of_all() -> None:
@@ -137,15 +136,16 @@ def test_some_nodes_have_the_intervals_of_all() -> None:
     found = mechanism.estimate(mechanism.encode(values, rng=np.random.default_rng(2)))
     low, high = found.interval(0.9)
     for places in ([13, 0, 5], slice(3, 9)):
-        np.testing.assert_array_equal(found.some(places).interval(0.9), [low[places], high[places]])
+        np.testing.assert_array_equal(found.select(places).interval(0.9), [low[places], high[places]])
 
 
+@pytest.mark.exhaustive
 def test_cells_of_a_map_with_little_noise() -> None:
     """600 collections of one user in every cell, of which v ± 1.96 standard errors covered some in 81%.
 
     Below 92% by chance of 1e-7 at the most, for all 36 cells together.
     """
-    reading, repeats = sdp.PlanarLaplace(20.0, columns=6).reading, 600
+    reading, repeats = sdp.PlanarLaplace(20.0, columns=6).estimator, 600
     held, rng = np.full(36, 1), np.random.default_rng(8)
     ends = [reading.simulate(held, 36, rng).interval(0.95) for _ in range(repeats)]
     covered = np.mean([(low <= held) & (held <= high) for low, high in ends], axis=0)
@@ -161,7 +161,7 @@ def test_counts_among_poisson_dummies(mean: float) -> None:
     mechanism = sdp.PoissonDUMP(options=2, mean=mean, honest=0)
     numbers = np.arange(int(mean + 10 * math.sqrt(mean) + 20))
     chances = poisson.pmf(numbers, mean)
-    reading = mechanism.reading
+    reading = mechanism.estimator
     ends = [reading.finish(np.array([5 + number, 0]), 9).interval(0.95) for number in numbers.tolist()]
     covered = np.array([low[0] <= 5 <= high[0] for low, high in ends])
     share = chances[covered].sum()
@@ -171,7 +171,7 @@ def test_counts_among_poisson_dummies(mean: float) -> None:
 
 
 def test_dummies_of_two_tables_and_of_a_tree_have_the_same_law() -> None:
-    half = sdp.PoissonTables(options=2, tables=2, mean=0.5, honest=50).reading.finish(np.array([3, 0, 1, 2]), 50)
+    half = sdp.PoissonTables(options=2, tables=2, mean=0.5, honest=50).estimator.finish(np.array([3, 0, 1, 2]), 50)
     low, high = half.interval(0.95)
     # 0, 1 or 2 dummies, and half a step.
     assert (low.tolist(), high.tolist()) == ([0.5, -2.5, -1.5, -0.5], [3.5, 0.5, 1.5, 2.5])
@@ -187,7 +187,7 @@ def differences(shape: float, rate: float) -> tuple[Array, Floats]:
 @pytest.mark.parametrize(("options", "rate"), [(2, 2.0), (3, 2.0), (10, 2.0), (10, 0.5), (4, 3.0)])
 def test_counts_that_add_up_among_cancelling_noise(options: int, rate: float) -> None:
     """((k − 1)·Z − W)/k by convolving all k noises: at least 95%, and no more than one step of 1/k more than needed."""
-    reading = sdp.CancellingNoise(options=options, rate=rate, shape=4.0, ratio=0.5, honest=0).reading
+    reading = sdp.CancellingNoise(options=options, rate=rate, shape=4.0, ratio=0.5, honest=0).estimator
     single, chances = differences(1.0, rate)
     rest = np.array([1.0])
     for _ in range(options - 1):
@@ -218,7 +218,7 @@ def sums(mechanism: sdp.SplitAndMix, values: Floats) -> tuple[Estimate, Floats]:
         chances = np.convolve(chances, binom.pmf(np.arange(users + 1), users, place))
     first = int(steps[0]) + int(np.floor(places).sum())
     kept = np.flatnonzero(chances > TINY)
-    reading, sent = mechanism.reading, (first + kept) % mechanism.modulus
+    reading, sent = mechanism.estimator, (first + kept) % mechanism.modulus
     found = [reading.finish(reading.accumulate(np.array([one])), len(values)) for one in sent.tolist()]
     value, variance = (np.concatenate([getattr(one, name) for one in found]) for name in ("value", "variance"))
     return SeveralEstimates(value, variance, len(values), tuple(found)), chances[kept]
@@ -260,10 +260,12 @@ def test_sums_of_users_at_both_ends(rate: float, honest: int) -> None:
     found, chances = sums(mechanism, values)
     assert coverage(found, chances, 0.5) > 0.95
     single = found.single  # type: ignore[attr-defined]
-    ends = SeveralEstimates(found.value, found.variance, 50, tuple(map(mechanism.reading.of_ends, single)))
+    ends = SeveralEstimates(
+        found.value, found.variance, 50, tuple(map(mechanism.estimator.for_endpoint_values, single))
+    )
     assert LEAST <= coverage(ends, chances, 0.5) <= MOST
     exact = math.sqrt(float(chances @ (found.value - 0.5) ** 2))
-    assert mechanism.reading.of_ends(single[0]).standard_error[0] == pytest.approx(exact, rel=1e-6)
+    assert mechanism.estimator.for_endpoint_values(single[0]).standard_error[0] == pytest.approx(exact, rel=1e-6)
 
 
 def test_yes_and_no_are_at_the_ends() -> None:
@@ -279,10 +281,10 @@ def test_yes_and_no_are_at_the_ends() -> None:
 
 def test_an_interval_moves_with_its_estimate() -> None:
     mechanism = sdp.SplitAndMix(rate=0.5, levels=2, modulus=1 << 12, messages=3, honest=50, low=-1.0, high=3.0)
-    found = mechanism.reading.finish(mechanism.reading.accumulate(np.array([3])), 50)
+    found = mechanism.estimator.finish(mechanism.estimator.accumulate(np.array([3])), 50)
     for scale, shift in ((2.0, 1.0), (-0.5, 4.0), (50.0, 0.0)):
         ends = sorted(scale * float(end[0]) + shift for end in found.interval(0.9))
-        assert [float(end[0]) for end in found.moved(scale, shift).interval(0.9)] == pytest.approx(ends)
+        assert [float(end[0]) for end in found.transform(scale, shift).interval(0.9)] == pytest.approx(ends)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 5])
@@ -293,7 +295,7 @@ def test_no_users_are_rounded_more_than_is_said_of_their_mean(levels: int) -> No
     means = weights * places[:, 0] + (1 - weights) * places[:, 1]
     fractions = places % 1
     rounded = (np.stack([weights, 1 - weights], axis=1) * fractions * (1 - fractions)).sum(axis=1)
-    most = np.array([most_rounding(mean, levels) for mean in means.tolist()])
+    most = np.array([max_rounding_variance(mean, levels) for mean in means.tolist()])
     assert (rounded <= most + 1e-12).all()
     for low in np.arange(0.0, levels, 0.25):
         near = (means >= low) & (means < low + 0.25)
@@ -312,7 +314,7 @@ def vector_sums(
             if chance * other > 1e-7:
                 places = (users * vector[0] + first, users * vector[1] + second)
                 sent = [place % mechanism.modulus + k * mechanism.modulus for k, place in enumerate(places)]
-                yield mechanism.reading.finish(mechanism.reading.accumulate(np.array(sent)), users), chance * other
+                yield mechanism.estimator.finish(mechanism.estimator.accumulate(np.array(sent)), users), chance * other
 
 
 @pytest.mark.parametrize(
@@ -334,8 +336,8 @@ def test_vectors_that_are_all_alike(scale: float, shape: str, vector: tuple[int,
 
 def test_picked_options_have_their_own_tails() -> None:
     mechanism = sdp.PlanarLaplace(6.0, columns=3)
-    reading, whole = mechanism.reading_of(np.array([4, 0])), mechanism.reading
-    assert isinstance(reading, PickedReading)
+    reading, whole = mechanism.build_estimator(np.array([4, 0])), mechanism.estimator
+    assert isinstance(reading, SelectedComponentsEstimator)
     total = np.arange(10)
     low, high = whole.finish(total, 45).interval(0.95)
     some = reading.finish(total, 45).interval(0.95)

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import norm
 
 from shuffledp import amplify
-from shuffledp.mechanisms.given.from_density import FromDensity
-from shuffledp.mechanisms.given.from_table import FromTable
+from shuffledp.mechanisms.custom.density import FromDensity
+from shuffledp.mechanisms.custom.table import FromTable
 
 
 def straight(x: float, y: Any) -> Any:
@@ -104,6 +104,7 @@ def test_a_density_must_be_a_function() -> None:
         FromDensity(3, [0.1, 0.2], 0.0, 1.0, 4)  # type: ignore[arg-type]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("users", [10, 1000])
 def test_a_normal_density_on_many_cells_gives_no_warning(users: int) -> None:
     """σ = 2 on 256 cells: at some nodes of the contour the moment is 0 to the last digit. Warnings are errors here."""

@@ -14,13 +14,13 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
-from shuffledp.mechanisms.frequency.krr import KRR
-from shuffledp.mechanisms.given.from_table import FromTable
-from shuffledp.numerics.expectation import PositivePartMean
-from tests.oracle import exact
+from shuffledp.mechanisms.custom.table import FromTable
+from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.numerics.positive_part import PositivePartMean
+from tests.oracle import exact_enumeration
 
 
-def floats(table: exact.Table) -> list[list[float]]:
+def floats(table: exact_enumeration.Table) -> list[list[float]]:
     return [[float(chance) for chance in row] for row in table]
 
 
@@ -31,7 +31,7 @@ def executed(mechanism: FromTable) -> tuple[tuple[Fraction, ...], ...]:
 def random_tables() -> list[FromTable]:
     rng = Random(11)
     sizes = [(2, 2), (2, 5), (3, 3), (4, 3), (5, 6)]
-    return [FromTable(floats(exact.random_table(rng, *size))) for size in sizes for _ in range(4)]
+    return [FromTable(floats(exact_enumeration.random_table(rng, *size))) for size in sizes for _ in range(4)]
 
 
 def test_the_executed_table_is_the_given_one_to_the_last_digits() -> None:
@@ -42,14 +42,14 @@ def test_the_executed_table_is_the_given_one_to_the_last_digits() -> None:
         for wanted, chance in zip(row, run, strict=True):
             assert (wanted == 0) == (chance == 0)
             assert float(chance) == pytest.approx(wanted, rel=1e-15, abs=2**-61)
-    assert len(set(mechanism.executed.units.sum(axis=1).tolist())) == 1
+    assert len(set(mechanism.unit_table.units.sum(axis=1).tolist())) == 1
     assert executed(mechanism)[2][2] == executed(mechanism)[2][3]
 
 
 def test_rearranged_rows_stay_rearranged() -> None:
     """Entries that a row repeats stay equal, though a tenth is no whole number of units."""
     row = [0.1, 0.1, 0.1, 0.2, 0.5]
-    units = FromTable([row[k:] + row[:k] for k in range(5)]).executed.units
+    units = FromTable([row[k:] + row[:k] for k in range(5)]).unit_table.units
     for k in range(5):
         np.testing.assert_array_equal(units[k], np.roll(units[0], -k))
     assert len(set(units[0].tolist())) == 3
@@ -68,7 +68,7 @@ def test_rows_are_normalised() -> None:
 def test_parameters_are_the_exact_maxima(mechanism: FromTable) -> None:
     """p, β and the least q_common over all pairs, columns and third rows, from the definitions."""
     rows, parameters = executed(mechanism), mechanism.variation_ratio()
-    each = exact.variation_ratio_of_table(rows).values()
+    each = exact_enumeration.variation_ratio_of_table(rows).values()
     p = Fraction(parameters.p)
     assert parameters.p == pytest.approx(float(max(pair.p for pair in each)), rel=1e-15)
     assert math.log(parameters.p) == pytest.approx(mechanism.epsilon, rel=1e-14)
@@ -90,7 +90,7 @@ def test_blankets_are_those_of_every_pair(mechanism: FromTable) -> None:
     floor = [min(column) for column in zip(*rows, strict=True)]
     ratio = Fraction(11, 10)
     truth = max(
-        exact.positive_part_mean(
+        exact_enumeration.positive_part_mean(
             [*((a - ratio * b) / h for a, b, h in zip(first, second, floor, strict=True)), Fraction(0)],
             [*floor, 1 - sum(floor)],
             2,
@@ -175,7 +175,7 @@ def test_many_inputs_and_outputs() -> None:
 def test_the_estimate_has_the_least_variance_for_a_uniform_crowd() -> None:
     """Any other unbiased linear estimate, such as the plain pseudo-inverse, has at least its variance."""
     mechanism = FromTable([[0.9, 0.05, 0.03, 0.02], [0.2, 0.3, 0.4, 0.1]])
-    chances = mechanism.executed.units / mechanism.executed.whole
+    chances = mechanism.unit_table.units / mechanism.unit_table.total_units
     other = np.linalg.pinv(chances.T)
     theirs = chances @ (other**2).T - (chances @ other.T) ** 2
     crowd = np.array([0, 1] * 50)
@@ -226,7 +226,7 @@ def test_the_table_cannot_be_changed_afterwards() -> None:
     mechanism = FromTable(given)
     given[0] = [0.25, 0.75]
     assert mechanism.matrix[0, 0] == 0.75
-    for array in (mechanism.matrix, mechanism.executed.units):
+    for array in (mechanism.matrix, mechanism.unit_table.units):
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 0
 

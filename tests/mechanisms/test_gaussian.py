@@ -13,6 +13,7 @@ from shuffledp.mechanisms.mean.gaussian import Gaussian
 FRONTIER = [(1.0, 10_000, 0.04594), (1.0, 100_000, 0.01307), (2.0, 10_000, 0.01711), (4.0, 10_000, 0.00763)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("multiplier", "users", "stated"), FRONTIER)
 def test_every_crowd_meets_the_attack(multiplier: float, users: int, stated: float) -> None:
     curve = sdp.amplify(Gaussian(multiplier), users, bound="all-crowds")
@@ -23,6 +24,7 @@ def test_every_crowd_meets_the_attack(multiplier: float, users: int, stated: flo
     assert value.lower <= value.upper <= 1.001 * value.lower
 
 
+@pytest.mark.exhaustive
 def test_the_attack_against_a_sum_of_lognormal_numbers() -> None:
     """Everybody else at one end: the divergence by Fourier transform of the law of real Gaussian noise."""
     users, steps, size = 10_000, 0.004, 1 << 22
@@ -46,12 +48,17 @@ def test_the_attack_against_a_sum_of_lognormal_numbers() -> None:
     assert known.delta(0.0458) == pytest.approx(delta(0.0458), rel=0.02)
 
 
-def test_small_crowds_and_heavy_tails_are_answered() -> None:
+@pytest.mark.exhaustive("0.5-30", "0.8-100")
+@pytest.mark.parametrize(("multiplier", "users"), [(0.5, 30), (0.8, 100), (1.0, 2)])
+def test_small_crowds_and_heavy_tails_are_answered(multiplier: float, users: int) -> None:
     """Where noise is small, few messages tell much: never below the attack."""
-    for multiplier, users in ((0.5, 30), (0.8, 100), (1.0, 2)):
-        value = sdp.amplify(Gaussian(multiplier, grid=1), users, effort="quick").epsilon(1e-5)
-        assert value.lower is not None
-        assert value.lower <= value.upper
+    value = sdp.amplify(Gaussian(multiplier, grid=1), users, effort="quick").epsilon(1e-5)
+    assert value.lower is not None
+    assert value.lower <= value.upper
+
+
+@pytest.mark.exhaustive
+def test_a_user_alone_by_the_law_of_the_noise() -> None:
     z = np.arange(-100, 101)
     law = np.exp(-(z**2) / 128.0) / np.exp(-(z**2) / 128.0).sum()
     alone = np.maximum(law[:-8] - math.e * law[8:], 0).sum()

@@ -12,23 +12,22 @@ import pytest
 from scipy.special import ndtr
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.bounds.all_crowds import AllCrowdsBound
-from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.parts.ball_crowds import (
-    WHOLE,
-    Above,
-    BallCrowds,
-    BallOthers,
-    Cell,
+from shuffledp._core.errors import NotApplicable
+from shuffledp._core.types import Floats
+from shuffledp.bounds.worst_dataset import WorstDatasetBound
+from shuffledp.mechanisms.vector._gaussian_worst_dataset import (
+    FULL_CELL,
+    AngleCell,
+    BallOtherUsers,
+    BallWorstDataset,
     KindLaw,
-    Triple,
-    gains,
-    others_of_ball,
-    room,
+    KindParameters,
+    MixtureDomination,
+    build_ball_other_users,
+    compute_gain_distribution,
+    domination_slack,
 )
-from shuffledp.mechanisms.parts.ball_noise import BallLoss
-from shuffledp.mechanisms.vector.gaussian_vector import GaussianVector
+from shuffledp.mechanisms.vector.gaussian import GaussianVector, SingleMessageLoss
 
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -50,7 +49,7 @@ def gram(points: Floats, sigma: float) -> Floats:
     return np.asarray(apart @ apart.T)
 
 
-def of_triple(triple: Triple) -> Floats:
+def of_triple(triple: KindParameters) -> Floats:
     line = np.array([triple.first, -triple.second])
     return np.asarray(triple.away**2 + np.outer(line, line))
 
@@ -68,7 +67,7 @@ def test_adding_to_the_covariance_and_parting_spread() -> None:
         assert mean(parted, tilt, ratio) >= mean(covariance, tilt, ratio) - 1e-9
 
 
-def is_reached(covariance: Floats, triple: Triple) -> bool:
+def is_reached(covariance: Floats, triple: KindParameters) -> bool:
     """Whether a semidefinite matrix and lowering g lead from a triple's covariance to a kind's."""
     kind = of_triple(triple)
     one, two = kind[0, 0] - covariance[0, 0], kind[1, 1] - covariance[1, 1]
@@ -83,13 +82,13 @@ def on_a_circle(parts: Floats) -> Floats:
     return np.column_stack([np.cos(turns), np.sin(turns)])
 
 
-def around(first: float, second: float, depth: int) -> Cell:
+def around(first: float, second: float, depth: int) -> AngleCell:
     """The cell that holds β_0 and β_1, in parts of π, after so many cuts."""
-    cell = WHOLE
+    cell = FULL_CELL
     for _ in range(depth):
         cell = next(
             half
-            for half in cell.halves()
+            for half in cell.split()
             if half.low <= first <= half.high and half.other_low <= second <= half.other_high
         )
     return cell
@@ -98,7 +97,7 @@ def around(first: float, second: float, depth: int) -> Cell:
 @pytest.mark.parametrize("sigma", [1.0, 2.0, 6.0])
 def test_every_acute_triple_on_a_circle_is_below_its_cells_and_the_widest_kind(sigma: float) -> None:
     rng = np.random.default_rng(2)
-    crowds = BallCrowds(sigma)
+    crowds = BallWorstDataset(sigma)
     for _ in range(300):
         parts = rng.dirichlet([0.3, 0.7, 0.4])
         parts[:2] = np.sort(parts[:2])
@@ -106,15 +105,15 @@ def test_every_acute_triple_on_a_circle_is_below_its_cells_and_the_widest_kind(s
         for depth in (0, 3, 7):
             cell = around(float(parts[0]), float(parts[1]), depth)
             assert cell.is_needed
-            assert is_reached(covariance, crowds.triple(cell))
-        assert is_reached(covariance, crowds.widest)
+            assert is_reached(covariance, crowds.cell_kind(cell))
+        assert is_reached(covariance, crowds.widest_kind)
 
 
 def test_every_triple_of_a_ball_is_below_the_widest_kind() -> None:
     """E Φ of random triples, on a circle or not, in any dimension."""
     rng = np.random.default_rng(3)
     for sigma in (1.5, 4.0):
-        widest = of_triple(BallCrowds(sigma).widest)
+        widest = of_triple(BallWorstDataset(sigma).widest_kind)
         for _ in range(5):
             tilt, ratio = rng.uniform(0.3, 2), rng.uniform(1, 1.2)
             most = mean(widest, tilt, ratio)
@@ -125,8 +124,10 @@ def test_every_triple_of_a_ball_is_below_the_widest_kind() -> None:
 
 
 @pytest.mark.parametrize("even", [False, True])
-@pytest.mark.parametrize("triple", [Triple(0.9, 0.1, 0.3), Triple(0.3, 0.6, 0.5), Triple(0.2, 0.01, 0.05)])
-def test_a_finite_law_is_above_its_kind(triple: Triple, even: bool) -> None:
+@pytest.mark.parametrize(
+    "triple", [KindParameters(0.9, 0.1, 0.3), KindParameters(0.3, 0.6, 0.5), KindParameters(0.2, 0.01, 0.05)]
+)
+def test_a_finite_law_is_above_its_kind(triple: KindParameters, even: bool) -> None:
     """Means are kept, but for what is left out, and every E Φ grows: a little."""
     classes = KindLaw(triple, 6.0, 0.0, 0.01, even).classes.triples
     floats = np.array([[float(Fraction(int(x.p), int(x.q))) for x in each] for each in classes])
@@ -187,20 +188,21 @@ def potential(covariance: Floats, ratio: float, places: Floats) -> Floats:
 
 
 @lru_cache
-def sharp(sigma: float) -> BallOthers:
-    return others_of_ball(sigma, 6.0, 1e-10, quick=False)
+def sharp(sigma: float) -> BallOtherUsers:
+    return build_ball_other_users(sigma, 6.0, 1e-10, quick=False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("epsilon", [0.0, 0.0173])
 def test_few_kinds_are_above_all_triples(epsilon: float) -> None:
     """What the cells prove, looked at for random triples themselves: some mixture is above each, by quadrature."""
     rng = np.random.default_rng(6)
     sigma, others = 4.0, sharp(4.0)
-    level = others.level(epsilon)
+    level = others.find_level(epsilon)
     assert level is not None
-    kinds = others.few(level)
+    kinds = others.few_kinds(level)
     places = np.sort(np.concatenate([-np.geomspace(1e-3, 3, 40), np.geomspace(1e-3, 3, 40)]))
-    known = [potential(of_triple(kind.triple) + 1e-12 * np.eye(2), math.exp(epsilon), places) for kind in kinds]
+    known = [potential(of_triple(kind.parameters) + 1e-12 * np.eye(2), math.exp(epsilon), places) for kind in kinds]
     weights = np.array([[i, j, 40 - i - j] for i in range(41) for j in range(41 - i)]) / 40
     mixtures = weights @ np.array(known)
     for _ in range(25):
@@ -210,20 +212,27 @@ def test_few_kinds_are_above_all_triples(epsilon: float) -> None:
         assert float((found - mixtures).max(axis=1).min()) <= 1e-3 * float(found.max())
 
 
+@pytest.mark.exhaustive
 def test_what_is_wider_is_not_below() -> None:
     """The check is no rubber stamp."""
     others = sharp(4.0)
-    level = others.level(0.02)
+    level = others.find_level(0.02)
     assert level is not None
-    above = Above([gains(kind, 0.02) for kind in others.few(level)], room(6.0))
-    assert above.holds(gains(KindLaw(Triple(0.3, 0.2, 0.1), 6.0, 1e-10, 0.004, even=True), 0.02))
-    for wide in (Triple(0.52, 0.01, 0.01), Triple(0.3, 0.3, 0.5), BallCrowds(4.0).widest):
-        assert not above.holds(gains(KindLaw(wide, 6.0, 1e-10, 0.004, even=True), 0.02))
+    above = MixtureDomination(
+        [compute_gain_distribution(kind, 0.02) for kind in others.few_kinds(level)], domination_slack(6.0)
+    )
+    assert above.is_dominated(
+        compute_gain_distribution(KindLaw(KindParameters(0.3, 0.2, 0.1), 6.0, 1e-10, 0.004, has_even_nodes=True), 0.02)
+    )
+    for wide in (KindParameters(0.52, 0.01, 0.01), KindParameters(0.3, 0.3, 0.5), BallWorstDataset(4.0).widest_kind):
+        assert not above.is_dominated(
+            compute_gain_distribution(KindLaw(wide, 6.0, 1e-10, 0.004, has_even_nodes=True), 0.02)
+        )
 
 
 @pytest.mark.parametrize("sigma", [1.0, 4.0, 30.0])
 def test_one_message_alone(sigma: float) -> None:
-    upper, lower = BallLoss(sigma, 1e-9, 5).profile(np.array([0.0, 0.3, 2.0, 60.0]))
+    upper, lower = SingleMessageLoss(sigma, 1e-9, 5).profile(np.array([0.0, 0.3, 2.0, 60.0]))
     mu = 2 / sigma
     for place, epsilon in enumerate((0.0, 0.3, 2.0)):
         exact = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
@@ -258,13 +267,14 @@ def test_tiny_crowds_against_what_is_true(sigma: float, crowds: list[tuple[float
     """Two or three users, both bounds: one message alone, and the absent user where it is asked for by hand."""
     mechanism, users, epsilon = GaussianVector(sigma, 1), 1 + len(crowds[0]), 0.1
     alone = sdp.amplify(mechanism, users).delta(epsilon)
-    crowd = AllCrowdsBound(fewest=1).curve(mechanism.quick_form(), users).delta(epsilon)
+    crowd = WorstDatasetBound(fewest=1).curve(mechanism.quick_form(), users).delta(epsilon)
     for others in crowds:
         true = true_delta(sigma, (1.0, -1.0), others, epsilon)
         assert 0 < true <= alone.upper + 1e-6
         assert true <= crowd.upper + 1e-6
 
 
+@pytest.mark.exhaustive
 def test_two_users_in_two_dimensions() -> None:
     """The other is at right angles to both: on a grid in four dimensions."""
     sigma, epsilon = 3.0, 0.1
@@ -279,7 +289,7 @@ def test_two_users_in_two_dimensions() -> None:
     true = float(np.maximum((gap + gap.transpose(2, 3, 0, 1)) / 2, 0).sum() * step**4)
     mechanism = GaussianVector(sigma, 2)
     assert 0.05 < true <= sdp.amplify(mechanism, 2).delta(epsilon).upper
-    assert true <= AllCrowdsBound(fewest=1).curve(mechanism.quick_form(), 2).delta(epsilon).upper
+    assert true <= WorstDatasetBound(fewest=1).curve(mechanism.quick_form(), 2).delta(epsilon).upper
 
 
 def attack_delta(sigma: float, users: int, epsilon: float, turn: float = 0.0) -> float:
@@ -311,6 +321,7 @@ def attack_delta(sigma: float, users: int, epsilon: float, turn: float = 0.0) ->
     return float((total * np.maximum(start + steps * found, 0.0)).sum()) / (users - 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("sigma", "effort", "share"),
     [(4.0, "full", 0.98), (2.0, "full", 0.94), (8.0, "quick", 0.85), (4.0, "quick", 0.75), (2.0, "quick", 0.64)],
@@ -354,5 +365,7 @@ def test_it_says_what_it_cannot() -> None:
 
 
 def test_the_common_part_does_not_depend_on_the_dimension() -> None:
-    assert others_of_ball(4.0, 5.0, 1e-9, quick=True).gamma == pytest.approx(math.exp(-1 / 32 - 5 / 4), rel=1e-4)
+    assert build_ball_other_users(4.0, 5.0, 1e-9, quick=True).gamma == pytest.approx(
+        math.exp(-1 / 32 - 5 / 4), rel=1e-4
+    )
     assert GaussianVector(4.0, 1 << 16).realisation_error < 1e-2

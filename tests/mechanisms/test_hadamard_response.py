@@ -10,8 +10,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from shuffledp import amplify
-from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse
-from shuffledp.mechanisms.parts.hadamard import hadamard_transform
+from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse, hadamard_transform
 from tests.oracle.tables import hadamard_response
 
 
@@ -86,7 +85,7 @@ def test_decoding_equals_the_naive_count() -> None:
         owned = np.array([chance == max(row) for chance in row])
         mine = int(blocks[owned[messages]][0])
         support = 2 * owned[messages].sum() - (blocks == mine).sum()
-        assert value[x] == pytest.approx(support / float(1 - mechanism.region.uniform_share), rel=1e-12, abs=1e-9)
+        assert value[x] == pytest.approx(support / float(1 - mechanism.response.uniform_share), rel=1e-12, abs=1e-9)
 
 
 @pytest.mark.parametrize("blocks", [1, 8])
@@ -106,8 +105,8 @@ def test_column_zero_helps_to_hide() -> None:
     """With one block the blanket exceeds γ by (e^ε−1)·γ/K, the column that every option owns."""
     mechanism = HadamardResponse(1.0, 3)
     hiding = sum((min(column) for column in zip(*mechanism.table().probabilities, strict=True)), Fraction(0))
-    gamma = mechanism.region.uniform_share
-    assert hiding == gamma + (mechanism.region.inside - gamma) / 4 > gamma
+    gamma = mechanism.response.uniform_share
+    assert hiding == gamma + (mechanism.response.inside_density - gamma) / 4 > gamma
     assert float(mechanism.blankets()[0].classes()[-1].hiding) == pytest.approx(1 - float(hiding))
 
 

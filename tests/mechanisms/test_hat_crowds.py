@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.bounds.all_crowds import AllCrowdsBound
-from shuffledp.mechanisms.parts.hat_crowds import HatCrowds, HatKind
-from shuffledp.testing.bound_check import compare, trial_of
-from shuffledp.testing.crowd_check import is_below_a_mixture
+from shuffledp._core.types import Floats
+from shuffledp.bounds.worst_dataset import WorstDatasetBound
+from shuffledp.mechanisms.mean.witch_hat import HatKind, HatWorstDataset
+from shuffledp.testing.bounds import build_trial, compare_bounds
+from shuffledp.testing.mechanism_checks import is_below_a_mixture
 
 LINE = np.arange(-60, 61)
 Law = tuple[Floats, Floats]
@@ -71,26 +71,26 @@ MECHANISMS = [
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 @pytest.mark.parametrize("epsilon", [0.01, 0.3])
 def test_every_pair_and_other_user_is_below_some_kind(mechanism: sdp.WitchHat, epsilon: float) -> None:
-    (family,) = mechanism.others()
-    kinds = [kind.law(epsilon).floats() for kind in family.kinds]
+    (family,) = mechanism.other_users()
+    kinds = [kind.law(epsilon).floats() for kind in family.user_pairs]
     hat, c = mechanism.hat, math.exp(epsilon)
     some = range(0, hat.grid + 1, max(1, hat.grid // 7))
     for a, b in permutations(some, 2):
-        first, second = hat.weights(a) / hat.whole, hat.weights(b) / hat.whole
+        first, second = hat.weights(a) / hat.total_units, hat.weights(b) / hat.total_units
         if (first <= c * second).all():
             continue
         for x in some:
-            hiding = hat.weights(x) / hat.whole
+            hiding = hat.weights(x) / hat.total_units
             one = (first - c * second) / hiding, hiding
             assert any(is_below(one, kind) for kind in kinds) or is_below_a_mixture(one, kinds)
 
 
 @pytest.mark.parametrize("kind", [HatKind(0, 90, (0, 3)), HatKind(5, 90, (-2, 0)), HatKind(0, 80, (80, 93))], ids=str)
 def test_messages_that_are_told_as_others_tell_more(kind: HatKind) -> None:
-    crowds = HatCrowds(sdp.WitchHat(4.0, grid=90, scale=0.6).hat.units, 90)
+    crowds = HatWorstDataset(sdp.WitchHat(4.0, grid=90, scale=0.6).hat.units, 90)
     assert crowds._stride > 1
-    first, second = (crowds._law(point) / crowds.whole for point in kind[:2])
-    hiding = crowds._law(*kind.thirds) / crowds.whole
+    first, second = (crowds._law(point) / crowds.total_units for point in kind[:2])
+    hiding = crowds._law(*kind.third_range) / crowds.total_units
     pair = crowds.pair(kind)
     assert len(pair.classes()) < len(hiding)
     for epsilon in (0.0, 0.2):
@@ -102,11 +102,12 @@ def test_messages_that_are_told_as_others_tell_more(kind: HatKind) -> None:
 
 @pytest.mark.parametrize("mechanism", [*sdp.WitchHat.examples(), sdp.WitchHat(3.0, grid=2, scale=2.0)], ids=str)
 def test_against_all_datasets(mechanism: sdp.WitchHat) -> None:
-    found = list(compare([AllCrowdsBound(fewest=1)], trial_of(mechanism)))
+    found = list(compare_bounds([WorstDatasetBound(fewest=1)], build_trial(mechanism)))
     assert found
     assert [wrong for _, wrong in found if wrong] == []
 
 
+@pytest.mark.exhaustive
 def test_near_the_attack() -> None:
     """Far below the blanket, and hardly more than two ends attain; for a narrow hat all of it is there."""
     for local, loss in ((1.0, 1.002), (2.0, 1.008)):
@@ -118,4 +119,4 @@ def test_near_the_attack() -> None:
 
 def test_where_nothing_is_said() -> None:
     """Many messages."""
-    assert list(sdp.WitchHat(1.0, grid=1 << 14).others()) == []
+    assert list(sdp.WitchHat(1.0, grid=1 << 14).other_users()) == []

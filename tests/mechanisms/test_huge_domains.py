@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms.base.estimator import SelectedOptions, SelectedOptionsEstimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.asked import Asked
-from shuffledp.mechanisms.parts.reading import SomeReading
 
 HUGE = 1 << 48
 MADE: dict[str, Callable[[int], Mechanism]] = {
@@ -46,7 +45,7 @@ def test_counts_in_a_huge_domain_are_unbiased_with_the_stated_variance(name: str
     asked = np.concatenate([[123_456_789_012, 5], rng.integers(10, HUGE, 38)])
     messages = mechanism.encode(values, rng)
     found = mechanism.estimate_some(messages, asked, len(values))
-    reading = mechanism.reading_of(asked)
+    reading = mechanism.build_estimator(asked)
     truth, variance = reading.truth(values), reading.variance(mechanism.check(values))
     assert truth[:2].tolist() == [400.0, 100.0]
     scores = (found.value - truth) / np.sqrt(np.maximum(variance, 1.0))
@@ -59,15 +58,15 @@ def test_counts_in_a_huge_domain_are_unbiased_with_the_stated_variance(name: str
 @pytest.mark.parametrize("name", MADE)
 def test_settings_law_wire_and_simulation_do_not_grow_with_the_domain(name: str) -> None:
     mechanism = MADE[name](HUGE)
-    assert mechanism.document()["settings"]["options"] == HUGE
+    assert mechanism.to_document()["settings"]["options"] == HUGE
     assert mechanism.influence is not None
     messages = mechanism.encode([0, HUGE - 1], np.random.default_rng(0))
     np.testing.assert_array_equal(mechanism.unpack(mechanism.pack(messages)), messages)
-    reading = mechanism.reading.some(Asked(np.array([5, HUGE - 1])))
-    assert isinstance(reading, SomeReading)
+    reading = mechanism.estimator.select(SelectedOptions(np.array([5, HUGE - 1])))
+    assert isinstance(reading, SelectedOptionsEstimator)
     rng, held = np.random.default_rng(1), np.array([300, 0])
     drawn = np.array([reading.simulate(held, 1000, rng).value for _ in range(400)])
-    spread = reading.variance_where(held.astype(float), 1000)
+    spread = reading.variance_at_counts(held.astype(float), 1000)
     # 6 standard errors of a mean, false alarm 2e-9 each.
     assert (np.abs(drawn.mean(axis=0) - held) <= 6 * np.sqrt(spread / len(drawn)) + 1e-9).all()
     for call in (
@@ -98,7 +97,7 @@ def test_what_cannot_be_sent_is_refused_when_it_is_made(make: Callable[[int], Me
 def test_every_frequency_mechanism_counts_options() -> None:
     for kind in all_mechanisms().values():
         for example in kind.examples():
-            assert (example.reading.counted is not None) >= (example.task == "frequency"), kind.name
+            assert (example.estimator.option_count is not None) >= (example.task == "frequency"), kind.name
 
 
 def test_asked_options_in_expectation_by_brute_force_over_all_messages() -> None:
@@ -110,8 +109,8 @@ def test_asked_options_in_expectation_by_brute_force_over_all_messages() -> None
     total = Fraction(0)
     for first, second in product(range(len(table.messages)), repeat=2):
         chance = table.probabilities[held[0]][first] * table.probabilities[held[1]][second]
-        supports = mechanism.reading.supports_of(table.messages[[first, second]], Asked(asked))
-        mean += float(chance) * mechanism.reading.from_supports(supports, 2).value
+        supports = mechanism.estimator.count_supports(table.messages[[first, second]], SelectedOptions(asked))
+        mean += float(chance) * mechanism.estimator.estimate_from_supports(supports, 2).value
         total += chance
     assert total == 1
     np.testing.assert_allclose(mean, [1.0, 0.0], atol=1e-9)

@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Array, Floats
+from shuffledp._core.types import Array, Floats
 from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.counter import CounterReading
-from shuffledp.mechanisms.parts.reading import Reading
-from shuffledp.mechanisms.parts.sway import Sway
-from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire
-from shuffledp.mechanisms.vector.gaussian_vector import NoisyVectorReading
+from shuffledp.mechanisms.dummies.balcer_cheu import CounterEstimator
+from shuffledp.mechanisms.vector.gaussian import NoisyVectorEstimator
+from shuffledp.mechanisms.vector.unit_ball import LatticeEncoding, LatticeEstimator
 
 COUNTS, COORDINATES = (0.0, 1.0), (-1.0, 1.0)
 FURTHER: list[Mechanism] = [
@@ -66,7 +64,7 @@ FURTHER: list[Mechanism] = [
     sdp.Parallel([sdp.PrivKV(1.0, keys=3), sdp.Duchi(2.0, dimension=4), sdp.RangeQueries(1.0, height=3)]),
 ]  # fmt: skip
 EXAMPLES = [example for kind in catalogue.all_mechanisms().values() for example in kind.examples()]
-LATTICES = [example for example in EXAMPLES if isinstance(example.wire, LatticeWire)]
+LATTICES = [example for example in EXAMPLES if isinstance(example.encoding, LatticeEncoding)]
 ANYWHERE = [example for example in EXAMPLES if isinstance(example, sdp.SplitAndMix | sdp.SplitAndMixVector)]
 FEW_MESSAGES = 32
 FEW_BYTES = 2
@@ -75,16 +73,16 @@ FEW_BYTES = 2
 
 def seeds_of(mechanism: Mechanism) -> bool:
     """Whether its messages are seeds, of which there are too many to try them all."""
-    return any(isinstance(layer, Compressed) for layer in catalogue.layers(mechanism))
+    return any(isinstance(layer, Compressed) for layer in catalogue.iterate_layers(mechanism))
 
 
 SEARCHED = [
     example
     for example in EXAMPLES + FURTHER
-    if not isinstance(example.wire, LatticeWire)
+    if not isinstance(example.encoding, LatticeEncoding)
     and example not in ANYWHERE
     and not seeds_of(example)
-    and not FEW_MESSAGES < example.crowd.most < math.inf
+    and not FEW_MESSAGES < example.message_plan.max_messages < math.inf
     and example.message_bytes <= FEW_BYTES
 ]
 
@@ -103,16 +101,18 @@ def every_message(mechanism: Mechanism) -> Array:
 
 def sent_by_a_liar(mechanism: Mechanism) -> int:
     """As many messages as are taken from one user; a few where nothing limits them."""
-    most = mechanism.crowd.most
+    most = mechanism.message_plan.max_messages
     return 3 if math.isinf(most) else int(most)
 
 
 def influence_of(mechanism: Mechanism) -> float:
     """What is stated for so many messages."""
-    sways = mechanism.reading.sways(sent_by_a_liar(mechanism))
+    sways = mechanism.estimator.influence(sent_by_a_liar(mechanism))
     assert sways is not None
-    assert mechanism.influence == (math.inf if math.isinf(mechanism.crowd.most) else max(sway.users for sway in sways))
-    return max(sway.users for sway in sways)
+    assert mechanism.influence == (
+        math.inf if math.isinf(mechanism.message_plan.max_messages) else max(sway.equivalent_users for sway in sways)
+    )
+    return max(sway.equivalent_users for sway in sways)
 
 
 def every_report(mechanism: Mechanism) -> Iterator[Array]:
@@ -134,7 +134,7 @@ def honest_ends(mechanism: Mechanism) -> tuple[Floats, Floats]:
         parts = [honest_ends(inner) for inner in mechanism.mechanisms]
         low, high = (np.concatenate([part[end].reshape(-1) for part in parts]) for end in (0, 1))
         return low, high
-    shape = mechanism.truth(mechanism.probe()[:1]).shape
+    shape = mechanism.truth(mechanism.audit_pair()[:1]).shape
     if mechanism.task == "mean":
         ends = mechanism.value_range
     elif mechanism.task == "vector mean":
@@ -179,21 +179,21 @@ def are_means(mechanism: Mechanism) -> Array:
     """Which of the estimated numbers are means over the users; the others are sums."""
     if isinstance(mechanism, sdp.Parallel | sdp.AllAnswered):
         return np.concatenate([are_means(inner).reshape(-1) for inner in mechanism.mechanisms])
-    return np.full(mechanism.truth(mechanism.probe()[:1]).shape, mechanism.task in ("mean", "vector mean"))
+    return np.full(mechanism.truth(mechanism.audit_pair()[:1]).shape, mechanism.task in ("mean", "vector mean"))
 
 
 @pytest.mark.parametrize("mechanism", EXAMPLES, ids=named)
 def test_honest_users_add_what_their_value_is(mechanism: Mechanism) -> None:
     """The ends of a number are those of the honest users' means, and nobody is less of a liar than an honest user."""
     low, high = honest_ends(mechanism)
-    sways = mechanism.reading.sways(sent_by_a_liar(mechanism))
+    sways = mechanism.estimator.influence(sent_by_a_liar(mechanism))
     assert sways is not None
-    assert min(sway.low for sway in sways) == low.min()
-    assert max(sway.high for sway in sways) == high.max()
+    assert min(sway.honest_min for sway in sways) == low.min()
+    assert max(sway.honest_max for sway in sways) == high.max()
     assert mechanism.influence is not None
     assert mechanism.influence >= 1 - 1e-12
     if not mechanism.has_table:
-        for value in mechanism.probe():
+        for value in mechanism.audit_pair():
             assert (np.abs(mechanism.truth(value[None, ...])) <= 1).all()
         return
     table = mechanism.table()
@@ -213,9 +213,9 @@ def test_the_largest_coordinate_of_a_vector(mechanism: Mechanism) -> None:
 
     The rest is linearity: a coordinate's estimate is a multiple of its sum, whatever the others are.
     """
-    wire, reading = mechanism.wire, mechanism.reading
-    assert isinstance(wire, LatticeWire)
-    assert isinstance(reading, LatticeReading | NoisyVectorReading)
+    wire, reading = mechanism.encoding, mechanism.estimator
+    assert isinstance(wire, LatticeEncoding)
+    assert isinstance(reading, LatticeEstimator | NoisyVectorEstimator)
     bits = 8 * wire.coordinate_bytes
     beside = range(wire.largest - 3, wire.largest + 4)
     tried = np.arange(-(1 << 15), 1 << 15) if bits == 16 else np.array([s * n for n in beside for s in (-1, 1)])
@@ -328,9 +328,9 @@ def test_a_liar_puts_all_messages_on_one_option() -> None:
 
 def test_messages_without_limit_move_without_limit() -> None:
     for mechanism in (*EXAMPLES, *FURTHER):
-        sways = mechanism.reading.sways(math.inf)
+        sways = mechanism.estimator.influence(math.inf)
         assert sways is not None
-        assert max(sway.users for sway in sways) == math.inf
+        assert max(sway.equivalent_users for sway in sways) == math.inf
 
 
 @pytest.mark.parametrize(("epsilon", "height"), [(0.1, 2), (0.5, 3), (4.0, 3), (9.0, 4), (0.1, 5)])
@@ -347,15 +347,15 @@ def test_ranges_are_moved_no_further_than_nodes(epsilon: float, height: int) -> 
 
 def test_a_counter_of_two_options_is_read_both_ways() -> None:
     """Nine coins that are nearly all heads: a liar who sends tails only adds 1 + 9ϖ to the other option."""
-    reading = sdp.BalcerCheu(options=2, coin=0.96, coins=9).reading
-    assert isinstance(reading, CounterReading)
-    ones, zeros = reading.sways(10)
-    assert (ones.least, ones.most) == pytest.approx((-8.64, 1.36))
-    assert (zeros.least, zeros.most) == pytest.approx((-0.36, 9.64))
+    reading = sdp.BalcerCheu(options=2, coin=0.96, coins=9).estimator
+    assert isinstance(reading, CounterEstimator)
+    ones, zeros = reading.influence(10)
+    assert (ones.min_contribution, ones.max_contribution) == pytest.approx((-8.64, 1.36))
+    assert (zeros.min_contribution, zeros.max_contribution) == pytest.approx((-0.36, 9.64))
 
 
 @dataclass(frozen=True)
-class OwnReading(Reading):
+class OwnReading(Estimator):
     """A visitor's own, which says nothing of liars."""
 
     def accumulate(self, messages: Array) -> Array:
@@ -373,7 +373,7 @@ class OwnReading(Reading):
 
 class OwnMechanism(sdp.KRR):
     @property
-    def reading(self) -> OwnReading:  # type: ignore[override]
+    def estimator(self) -> OwnReading:  # type: ignore[override]
         return OwnReading()
 
 
@@ -386,18 +386,18 @@ def test_what_is_not_known_is_not_claimed() -> None:
 
 
 def test_a_sway_counts_in_users() -> None:
-    sway = Sway(-30.0, 50.0, 10.0, 20.0)
-    assert sway.users == 5.0
-    assert sway.times(2.0) == Sway(-60.0, 100.0, 10.0, 20.0)
-    assert Sway(5.0, 6.0).or_nothing() == Sway(0.0, 6.0)
-    assert Sway(-6.0, -5.0).or_nothing() == Sway(-6.0, 0.0)
+    sway = Influence(-30.0, 50.0, 10.0, 20.0)
+    assert sway.equivalent_users == 5.0
+    assert sway.scale(2.0) == Influence(-60.0, 100.0, 10.0, 20.0)
+    assert Influence(5.0, 6.0).include_zero() == Influence(0.0, 6.0)
+    assert Influence(-6.0, -5.0).include_zero() == Influence(-6.0, 0.0)
 
 
 @pytest.mark.parametrize("mechanism", ANYWHERE, ids=named)
 def test_one_share_moves_a_sum_anywhere(mechanism: Mechanism) -> None:
     """As far as the modulus has room: shares say nothing about what they are shares of."""
     assert mechanism.influence == math.inf
-    values = np.resize(mechanism.probe(), (20, *mechanism.probe().shape[1:]))
+    values = np.resize(mechanism.audit_pair(), (20, *mechanism.audit_pair().shape[1:]))
     sent = mechanism.encode(values, rng=np.random.default_rng(0))
     found = mechanism.estimate(sent).value[0]
     low, high = mechanism.value_range

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.parts.pair_reading import PairReading
+from shuffledp.mechanisms.keyvalue.pckv import KeyValueEstimator
 
 KINDS = (sdp.PrivKV, sdp.PCKV, sdp.Collision)
 SHARES = np.array([0.5, 0.3, 0.15, 0.04, 0.01])
@@ -28,7 +28,7 @@ REPEATS = 1200
 def test_the_covariance_is_exact(kind: Any) -> None:
     """Of one user's contributions to count and sum, enumerated over all messages."""
     for mechanism in kind.examples():
-        table, reading = mechanism.table(), mechanism.reading
+        table, reading = mechanism.table(), mechanism.estimator
         each = np.stack(
             [reading.finish(reading.accumulate(table.messages[[i]]), 1).value for i in range(len(table.messages))]
         )
@@ -43,8 +43,8 @@ class Simulated:
     """Totals of messages drawn by their exact law, users with the same pair at once."""
 
     def __init__(self, mechanism: Any) -> None:
-        table, reading = mechanism.table(), mechanism.reading
-        law_of = getattr(mechanism, "law_of", None) or mechanism._mixed_law
+        table, reading = mechanism.table(), mechanism.estimator
+        law_of = getattr(mechanism, "law_of", None) or mechanism._average_law
         each = np.stack([reading.accumulate(table.messages[[i]]) for i in range(len(table.messages))])
         # Messages that count alike are one.
         patterns, place = np.unique(each.reshape(len(each), -1), axis=0, return_inverse=True)
@@ -59,13 +59,14 @@ class Simulated:
         return np.tensordot(drawn, self.patterns, 1)
 
 
+@pytest.mark.exhaustive("collision")
 @pytest.mark.parametrize("users", [300, 20_000])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_intervals_of_means_cover(name: str, users: int) -> None:
     """At least 93% of 95% intervals, for frequent and for rare keys; where little is known they are all there is."""
     mechanism, rng = MECHANISMS[name], np.random.default_rng(11)
-    reading, simulated = mechanism.reading, Simulated(mechanism)
-    assert isinstance(reading, PairReading)
+    reading, simulated = mechanism.estimator, Simulated(mechanism)
+    assert isinstance(reading, KeyValueEstimator)
     holders = np.round(users * SHARES).astype(int)
     covered, told = np.zeros(5), np.zeros(5)
     for _ in range(REPEATS):

@@ -11,18 +11,18 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
+from shuffledp.mechanisms.mean import laplace
 from shuffledp.mechanisms.mean.laplace import Laplace
-from shuffledp.mechanisms.parts import grid_noise
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.curve import NumericCurve, Source
+from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.curve import CurveSource, NumericCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
-from tests.oracle import exact
+from tests.oracle import exact_enumeration
 
 
 def point_rows(mechanism: Laplace) -> list[list[Fraction]]:
-    return [mechanism.law.noise.row(k) for k in range(mechanism.grid + 1)]
+    return [mechanism.law.noise.fraction_law(k) for k in range(mechanism.grid + 1)]
 
 
 @pytest.mark.parametrize("grid", [1, 2, 3, 4, 9, 16])
@@ -71,6 +71,7 @@ def excess(values: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.nd
     return first[at] - levels * mass[at]
 
 
+@pytest.mark.exhaustive("9")
 @pytest.mark.parametrize("grid", [1, 2, 3, 6, 9])
 def test_the_two_ends_are_the_worst_pair(grid: int) -> None:
     """For every pair of points, every E(G − t)_+ is at most that of the two ends: convex order, exactly.
@@ -127,12 +128,12 @@ def test_many_points_are_divided_between_few() -> None:
     pair = mechanism.blankets()[0]
     with precision(128):
         classes = pair.classes()
-    assert len(classes) < 2 * grid_noise.MOST_POINTS_OF_A_SIDE + 6
+    assert len(classes) < 2 * laplace.MAX_POINTS_PER_SIDE + 6
     for law in zip(*classes, strict=True):
         assert abs(sum(law, arb(0)) - 1) < 1e-12
     coarse = PositivePartMean(pair.law, 3000).bracket(0.05)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid_noise, "MOST_POINTS_OF_A_SIDE", 700)
+        patch.setattr(laplace, "MAX_POINTS_PER_SIDE", 700)
         full = Laplace(1.0, grid=700).blankets()[0]
         assert len(full.classes()) == 702
         fine = PositivePartMean(full.law, 3000).bracket(0.05)
@@ -146,7 +147,7 @@ def test_every_pair_of_points_on_one_side_is_covered(epsilon: float, grid: int) 
     """For any two points on one side some near pair's parameters hold: ratio, distance and ratios to the blanket."""
     mechanism = Laplace(epsilon, grid=grid)
     with precision(160):
-        laws = np.array([[float(chance.mid()) for chance in mechanism.law.noise.of_point(k)] for k in range(grid + 1)])
+        laws = np.array([[float(chance.mid()) for chance in mechanism.law.noise.point_law(k)] for k in range(grid + 1)])
     blanket = laws.min(axis=0)
 
     def covers(parameters: VariationRatio, first: np.ndarray, second: np.ndarray) -> bool:
@@ -171,7 +172,7 @@ def test_near_pairs_are_not_the_worst(epsilon: float) -> None:
     mechanism = Laplace(epsilon)
     ends, *near = mechanism.blankets()
     for users in (1_000, 10_000, 1_000_000):
-        alone = NumericCurve(Source("", "", users), (lambda _: ends,), ends.largest_log_ratio()).epsilon(1e-6)
+        alone = NumericCurve(CurveSource("", "", users), (lambda _: ends,), ends.largest_log_ratio()).epsilon(1e-6)
         for pair in near:
             for way in (pair, pair.swapped()):
                 assert PositivePartMean(way.law, users).bracket(alone.upper).upper <= 1e-6
@@ -258,7 +259,7 @@ def test_pairs_of_numbers_cover_the_real_protocol() -> None:
     ratio = Fraction(9, 8)
     for a, b in ((0, 1), (0, 3), (1, 2)):
         truth = max(
-            exact.shuffled_divergence([rows] * 3, first, second, others, ratio)
+            exact_enumeration.shuffled_divergence([rows] * 3, first, second, others, ratio)
             for first, second in ((a, b), (b, a))
             for others in itertools.combinations_with_replacement(range(4), 2)
         )
@@ -320,7 +321,7 @@ def test_what_is_known_of_a_diameter_from_below_is_attained(grid: int, diameter:
     curve = sdp.amplify(mechanism, users, diameter=diameter, effort="quick")
     for ratio in (Fraction(1), Fraction(9, 8), Fraction(2)):
         truth = max(
-            exact.shuffled_divergence([rows] * users, first, second, others, ratio)
+            exact_enumeration.shuffled_divergence([rows] * users, first, second, others, ratio)
             for first, second in near
             for others in itertools.combinations_with_replacement(range(5), users - 1)
         )
@@ -335,7 +336,7 @@ def test_what_is_known_of_a_diameter_from_below_is_attained(grid: int, diameter:
 def test_the_number_of_a_diameter_is_not_beyond_it() -> None:
     """Sums in floats may be rounded up; the number is the last one that is near enough, in exact terms."""
     for low, size, high in ((0.1, 0.2, 1.0), (-1e9, 1e-7, 5.0), (0.3, 1e-30, 0.4), (-3.0, 7.5, 4.0), (0.0, 2.0, 1.0)):
-        found = rounding.farthest_within(size, low, high)
+        found = rounding.largest_float_within(size, low, high)
         assert low <= found <= high
         assert Fraction(found) - Fraction(low) <= Fraction(size)
         beyond = math.nextafter(found, math.inf)

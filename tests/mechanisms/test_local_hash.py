@@ -11,10 +11,10 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.frequency.local_hash import LocalHash
-from shuffledp.sampling import hash_decoding
-from shuffledp.sampling.linear_hash import LinearHash, best_prime, is_prime
-from shuffledp.sampling.random import SeededSource
-from tests.oracle import exact
+from shuffledp.sampling import hashing
+from shuffledp.sampling.hashing import LinearHash, best_prime, is_prime
+from shuffledp.sampling.random_sources import SeededSource
+from tests.oracle import exact_enumeration
 
 
 def digits_of(seeds: np.ndarray, prime: int, degree: int) -> np.ndarray:
@@ -67,22 +67,22 @@ def test_supports_are_counted_alike_in_every_arithmetic(prime: int) -> None:
 )
 def test_fast_decoding_equals_naive_decoding(length: int, options: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = LocalHash(1.0, options, length)
-    degree = mechanism.hashed.degree
-    messages = np.random.default_rng(1).integers(0, mechanism.hashed.messages, 2000)
+    degree = mechanism.hash_messages.degree
+    messages = np.random.default_rng(1).integers(0, mechanism.hash_messages.messages, 2000)
     expected = naive_supports(messages, length, degree, options)
     counts = mechanism.accumulate(messages)
-    np.testing.assert_array_equal(hash_decoding.supports_of_counts(counts, length, degree, options), expected)
+    np.testing.assert_array_equal(hashing.hash_supports_of_counts(counts, length, degree, options), expected)
     for cells in (length, length**2, length**3):
-        monkeypatch.setattr(hash_decoding, "MOST_CELLS", cells)
-        np.testing.assert_array_equal(hash_decoding.supports_of_messages(messages, length, degree, options), expected)
+        monkeypatch.setattr(hashing, "MAX_CELLS", cells)
+        np.testing.assert_array_equal(hashing.supports_of_messages(messages, length, degree, options), expected)
 
 
 def test_with_many_messages_batches_are_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = LocalHash(2.0, 300)
     messages = mechanism.encode(np.arange(300), rng=np.random.default_rng(3))
     counted = mechanism.estimate(messages)
-    monkeypatch.setattr(hash_decoding, "MOST_CELLS", 100)
-    assert not mechanism.hashed.counts_messages
+    monkeypatch.setattr(hashing, "MAX_CELLS", 100)
+    assert not mechanism.hash_messages.is_message_count
     assert mechanism.accumulate(messages).shape == (300,)
     np.testing.assert_array_equal(mechanism.estimate(messages).value, counted.value)
 
@@ -91,19 +91,19 @@ def test_with_many_messages_batches_are_decoded_at_once(monkeypatch: pytest.Monk
 def test_a_few_messages_are_decoded_one_by_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By inner products with every option, where sharing sums would take longer."""
     mechanism = LocalHash(1.0, 2000, 251)
-    messages = np.random.default_rng(5).integers(0, mechanism.hashed.messages, count)
-    monkeypatch.setattr(hash_decoding, "MOST_CELLS", 251**2)
-    monkeypatch.setattr(hash_decoding, "supports_of_messages", None)
-    expected = naive_supports(messages, 251, mechanism.hashed.degree, 2000)
+    messages = np.random.default_rng(5).integers(0, mechanism.hash_messages.messages, count)
+    monkeypatch.setattr(hashing, "MAX_CELLS", 251**2)
+    monkeypatch.setattr(hashing, "supports_of_messages", None)
+    expected = naive_supports(messages, 251, mechanism.hash_messages.degree, 2000)
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
 
 
 def test_more_buckets_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prime beyond the counts held at a time: all messages one by one, however many there are."""
     mechanism = LocalHash(1.0, 3, 251)
-    messages = np.random.default_rng(6).integers(0, mechanism.hashed.messages, 500)
-    expected = naive_supports(messages, 251, mechanism.hashed.degree, 3)
-    monkeypatch.setattr(hash_decoding, "MOST_CELLS", 250)
+    messages = np.random.default_rng(6).integers(0, mechanism.hash_messages.messages, 500)
+    expected = naive_supports(messages, 251, mechanism.hash_messages.degree, 3)
+    monkeypatch.setattr(hashing, "MAX_CELLS", 250)
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
 
 
@@ -114,18 +114,20 @@ def test_the_hash_of_a_truthful_message_is_that_of_the_option(epsilon: float, op
     """By table and by multiplication: what encode computes is the inner product of digits."""
     mechanism = LocalHash(epsilon, options, length)
     rng = np.random.default_rng(8)
-    seeds = rng.integers(0, mechanism.hashed.messages // mechanism.buckets, 500)
+    seeds = rng.integers(0, mechanism.hash_messages.messages // mechanism.buckets, 500)
     values = rng.integers(0, options, 500)
-    l, m = mechanism.buckets, mechanism.hashed.degree
+    l, m = mechanism.buckets, mechanism.hash_messages.degree
     expected = (digits_of(seeds, l, m) * digits_of(values, l, m)).sum(axis=1) % l
-    np.testing.assert_array_equal(mechanism.hashed.own_messages(seeds, values), seeds * mechanism.buckets + expected)
+    np.testing.assert_array_equal(
+        mechanism.hash_messages.compute_messages(seeds, values), seeds * mechanism.buckets + expected
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 2.0, 3.3, 5.0])
 def test_the_default_length_has_the_least_variance(epsilon: float) -> None:
     def variance(length: int) -> Fraction:
         mechanism = LocalHash(epsilon, 200, length)
-        s, r = mechanism.reading.own, mechanism.reading.other
+        s, r = mechanism.estimator.true_support, mechanism.estimator.false_support
         return r * (1 - r) / (s - r) ** 2
 
     primes = [length for length in range(2, 2 * best_prime(epsilon, 1) + 10) if is_prime(length)]
@@ -187,7 +189,7 @@ def test_chunks_join() -> None:
     messages = mechanism.randomize(np.arange(20_000) % 20, SeededSource(np.random.default_rng(2)))
     assert messages.shape == (20_000,)
     assert messages.min() >= 0
-    assert messages.max() < mechanism.hashed.messages
+    assert messages.max() < mechanism.hash_messages.messages
     assert len(np.unique(messages[-3000:])) > 50
 
 
@@ -225,5 +227,5 @@ def test_the_exact_protocol_is_below_the_blanket() -> None:
     mechanism = LocalHash(2.0, 3, 2)
     rows = [list(row) for row in mechanism.table().probabilities]
     for ratio in (Fraction(9, 8), Fraction(3)):
-        truth = exact.worst_divergence(rows, 2, ratio)
+        truth = exact_enumeration.worst_divergence(rows, 2, ratio)
         assert amplify(mechanism, 2, effort="quick").delta(math.log(ratio)).upper >= float(truth) * (1 - 1e-12)

@@ -13,11 +13,11 @@ from scipy.signal import convolve2d
 from scipy.stats import binom
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.mean_tails import MeanTails
-from shuffledp.mechanisms.parts.signed_mean import SignReading
+from shuffledp._core.types import Floats
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mean_intervals import MeanErrorLaw
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.vector.duchi_and_harmony import SignEstimator
 from tests.mechanisms.test_exact_intervals import DISCRETE, FALSE_ALARM, LEAST, MOST, TINY, coverage
 
 USERS = 50
@@ -28,7 +28,7 @@ USERS = 50
 
 def signs_in_block(mechanism: sdp.HadamardResponse, held: int, near: int) -> Floats:
     """How many messages count −1 and +1 for an option: of its holders, of others of its block, of the rest."""
-    gamma = float(mechanism.region.uniform_share)
+    gamma = float(mechanism.response.uniform_share)
     anywhere = gamma / mechanism.blocks / 2
     chances = ((1 - gamma) + anywhere, anywhere), ((1 - gamma) / 2 + anywhere,) * 2, (anywhere,) * 2
     laws = [
@@ -61,7 +61,7 @@ def test_counts_of_options_that_share_their_block(epsilon: float, options: int, 
     laws = {crowd: signs_in_block(mechanism, *crowd).reshape(-1) for crowd in crowds_of_a_block(mechanism)}
     likely = np.max(list(laws.values()), axis=0) > TINY
     signs = (plus - minus)[likely]
-    found = mechanism.reading.from_signs(signs, (plus + minus)[likely], USERS)
+    found = mechanism.estimator.from_signs(signs, (plus + minus)[likely], USERS)
     low, high = found.interval(0.95)
     for (held, _), law in laws.items():
         chances = law[likely]
@@ -93,10 +93,10 @@ SIGNS = [
 
 def single(mechanism: Mechanism) -> tuple[float, float]:
     """What a message adds to a coordinate, and the chance that it adds anything."""
-    reading = mechanism.reading
+    reading = mechanism.estimator
     if isinstance(mechanism, sdp.SQKR):
-        return mechanism.reading.scale / math.sqrt(mechanism.public_frame.size), 1.0
-    assert isinstance(reading, SignReading)
+        return mechanism.estimator.scale / math.sqrt(mechanism.public_frame.size), 1.0
+    assert isinstance(reading, SignEstimator)
     return reading.scale, reading.second_moment / reading.scale**2
 
 
@@ -111,12 +111,12 @@ def sums_of_signs(size: float, heard: float, values: Floats) -> Floats:
 
 def estimates(mechanism: Mechanism, size: float) -> Estimate:
     """The estimate of each sum of signs."""
-    reading, sums = mechanism.reading, np.arange(-USERS, USERS + 1)
-    if isinstance(reading, SignReading):
+    reading, sums = mechanism.estimator, np.arange(-USERS, USERS + 1)
+    if isinstance(reading, SignEstimator):
         return reading.finish(sums, USERS)
     # All coordinates alike: their estimates need not be those of one collection.
     found = reading.finish(np.zeros(mechanism.public_frame.size), USERS)  # type: ignore[attr-defined]
-    return Estimate(sums * size / USERS, np.full(len(sums), found.variance[0]), USERS, found.tails)
+    return Estimate(sums * size / USERS, np.full(len(sums), found.variance[0]), USERS, found.error_law)
 
 
 CROWDS = {
@@ -148,7 +148,7 @@ def test_users_who_are_known_to_be_at_the_ends(epsilon: float) -> None:
     """A count of yes and no: their squares are known."""
     mechanism = sdp.Duchi(epsilon, 1)
     size, heard = single(mechanism)
-    found = mechanism.reading.of_ends(estimates(mechanism, size))
+    found = mechanism.estimator.for_endpoint_values(estimates(mechanism, size))
     for held in (0, 1, 10, 25, 50):
         values = np.repeat([-1.0, 1.0], [USERS - held, held])
         chances = sums_of_signs(size, heard, values)
@@ -161,16 +161,16 @@ def test_users_who_are_known_to_be_at_the_ends(epsilon: float) -> None:
 def test_cumulants_of_users_who_all_hold_the_mean(mechanism: Mechanism) -> None:
     """Those of what a message adds, by going through what it can be."""
     size, heard = single(mechanism)
-    tails = estimates(mechanism, size).tails
-    assert isinstance(tails, MeanTails)
+    tails = estimates(mechanism, size).error_law
+    assert isinstance(tails, MeanErrorLaw)
     for x in (-1.0, -0.25, 0.0, 0.7, 1.0):
         chances = np.array([(heard - x / size) / 2, 1 - heard, (heard + x / size) / 2])
         errors = size * np.array([-1.0, 0.0, 1.0]) - x
         second, third = (float(chances @ errors**power) for power in (2, 3))
         counted = (x + 1) / 2 * USERS
-        assert tails.counts.variance_at(counted) == pytest.approx(second * USERS / 4)
-        assert tails.counts.third.at(counted) == pytest.approx(third * USERS / 8)
-        assert tails.variance_of(np.array([x]))[0] == pytest.approx(second / USERS)
+        assert tails.count_law.variance_at(counted) == pytest.approx(second * USERS / 4)
+        assert tails.count_law.third_cumulant.evaluate(counted) == pytest.approx(third * USERS / 8)
+        assert tails.variance_at_means(np.array([x]))[0] == pytest.approx(second / USERS)
 
 
 # --- means of vectors -------------------------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ def test_cumulants_of_users_who_all_hold_the_mean(mechanism: Mechanism) -> None:
 @pytest.mark.parametrize("height", [0.0, 0.6])
 def test_cubes_of_points_of_a_cap(height: float) -> None:
     """By integrating over a cap of the sphere in three dimensions, where heights are uniform."""
-    from shuffledp.mechanisms.parts.cap_report import cubes_of
-    from shuffledp.sampling.cap import Cap
+    from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
+    from shuffledp.sampling.geometry import Cap
 
-    first, third = cubes_of(Cap(3, height))
+    first, third = third_moment_coefficients(Cap(3, height))
     for x in (0.2, 0.8):
 
         def cube(angle: float, t: float, x: float = x) -> float:
@@ -205,7 +205,7 @@ def test_cubes_of_normal_vectors() -> None:
         return float((t * x + math.sqrt(1 - x * x) * across) ** 3 * density(t) * density(across))
 
     integral = dblquad(cube, h, 12.0, -12.0, 12.0)[0]
-    first, third = mechanism.reading.cubes
+    first, third = mechanism.estimator.third_moment_coefficients
     assert integral == pytest.approx(density(h) * (first * x + third * x**3), rel=1e-8)
 
 
@@ -215,7 +215,7 @@ def test_vectors_near_an_axis(mechanism: Mechanism) -> None:
 
     v ± 1.96 standard errors covered the first coordinate in 76 and 78%. Below 92% by chance of 1e-7 at the most.
     """
-    repeats, dimension = 400, len(mechanism.probe()[0])
+    repeats, dimension = 400, len(mechanism.audit_pair()[0])
     vector = np.array([0.9, math.sqrt(1 - 0.81), 0.0])[:dimension]
     rng = np.random.default_rng(12)
     messages = mechanism.encode(np.tile(vector, (repeats * USERS, 1)), rng=rng)
@@ -226,9 +226,9 @@ def test_vectors_near_an_axis(mechanism: Mechanism) -> None:
 
 def test_limits_are_where_the_error_of_that_mean_ends() -> None:
     """Against a search through all means, where the law is smooth and even."""
-    tails = MeanTails.of_messages(400, np.array([2.0, 1.2, 1.05]), -1.0, None).at_least(1.1, -0.5)
+    tails = MeanErrorLaw.from_messages(400, np.array([2.0, 1.2, 1.05]), -1.0, None).with_min_variance(1.1, -0.5)
     value = np.array([0.2, -0.9, 0.97])
-    low, high = tails.limits(value, np.zeros(3), 400, 0.95)
+    low, high = tails.confidence_limits(value, np.zeros(3), 400, 0.95)
     means = np.linspace(-1.5, 1.5, 300_001)
     for place in range(3):
         inside = np.clip(means, -1.0, 1.0) ** 2
@@ -238,8 +238,8 @@ def test_limits_are_where_the_error_of_that_mean_ends() -> None:
 
 
 def test_an_interval_of_a_mean_moves_with_it() -> None:
-    reading = sdp.Duchi(2.0, 1).reading
+    reading = sdp.Duchi(2.0, 1).estimator
     found = reading.finish(np.array([11]), USERS)
     for scale, shift in ((2.0, 1.0), (-0.5, 4.0), (50.0, 0.0)):
         ends = sorted(scale * float(end[0]) + shift for end in found.interval(0.9))
-        assert [float(end[0]) for end in found.moved(scale, shift).interval(0.9)] == pytest.approx(ends)
+        assert [float(end[0]) for end in found.transform(scale, shift).interval(0.9)] == pytest.approx(ends)

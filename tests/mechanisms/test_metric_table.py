@@ -11,9 +11,9 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.metric.lower import lower_bound
+from shuffledp.bounds.metric_comparison import lower_bound
 from tests.metric.test_amplification import triangle
-from tests.oracle import exact
+from tests.oracle import exact_enumeration
 
 Kind = type[sdp.PaddedExponential] | type[sdp.Exponential]
 KINDS: list[Kind] = [sdp.PaddedExponential, sdp.Exponential]
@@ -32,7 +32,7 @@ def spaces() -> list[sdp.metric.DistanceMatrix]:
 
 def assert_private(mechanism: sdp.PaddedExponential | sdp.Exponential | sdp.PlanarLaplace) -> None:
     """No entry exceeds e^D times another one of its column, exactly."""
-    rows, distances = mechanism.executed.units.tolist(), mechanism.space.matrix
+    rows, distances = mechanism.unit_table.units.tolist(), mechanism.space.matrix
     with ctx.workprec(256):
         for a, b in permutations(range(len(rows)), 2):
             limit = arb(float(distances[a, b])).exp()
@@ -58,12 +58,16 @@ def test_the_tables_are_what_they_are_called(space: sdp.metric.DistanceMatrix) -
         for a, b in space.pairs()
         for d in [float(space.matrix[a, b])]
     )
-    np.testing.assert_allclose(padded.executed.units[:, :-1] / padded.executed.whole, weights / norm, rtol=2e-5)
+    np.testing.assert_allclose(
+        padded.unit_table.units[:, :-1] / padded.unit_table.total_units, weights / norm, rtol=2e-5
+    )
     halves = np.exp(-space.matrix / 2)
     np.testing.assert_allclose(
-        plain.executed.units[:, :-1] / plain.executed.whole, halves / halves.sum(axis=1, keepdims=True), rtol=1e-5
+        plain.unit_table.units[:, :-1] / plain.unit_table.total_units,
+        halves / halves.sum(axis=1, keepdims=True),
+        rtol=1e-5,
     )
-    assert plain.executed.units[:, -1].max() / plain.executed.whole < 1e-9
+    assert plain.unit_table.units[:, -1].max() / plain.unit_table.total_units < 1e-9
 
 
 def test_the_figures_of_the_lower_bound_are_attained() -> None:
@@ -85,10 +89,10 @@ def test_pairs_and_diameters_cover_the_real_protocol(kind: Kind, example: int) -
     epsilon = math.log(ratio)
     truth: dict[tuple[int, int], Fraction] = {}
     for others in combinations_with_replacement(range(size), users - 1):
-        crowd = exact.shuffled_law([rows[value] for value in others], len(rows[0]))
-        laws = [exact.add_one_message(crowd, row) for row in rows]
+        crowd = exact_enumeration.shuffled_law([rows[value] for value in others], len(rows[0]))
+        laws = [exact_enumeration.add_one_message(crowd, row) for row in rows]
         for a, b in permutations(range(size), 2):
-            found = exact.hockey_stick(laws[a], laws[b], ratio)
+            found = exact_enumeration.hockey_stick(laws[a], laws[b], ratio)
             truth[a, b] = max(truth.get((a, b), Fraction(0)), found)
     distances = mechanism.space.matrix
     claims = {}

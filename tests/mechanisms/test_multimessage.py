@@ -19,9 +19,9 @@ from flint import arb
 from hypothesis import given, settings, strategies as st
 
 import shuffledp as sdp
-from shuffledp.errors import NotApplicable
-from tests.oracle import reports
-from tests.oracle.exact import hockey_stick_of_counts
+from shuffledp._core.errors import NotApplicable
+from tests.oracle import report_enumeration
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 RATIOS = (Fraction(1), Fraction(9, 8), Fraction(2), Fraction(5))
 
@@ -53,12 +53,12 @@ def delta_of(mechanism: Any, users: int, ratio: Fraction, **more: Any) -> Any:
 @pytest.mark.parametrize("mechanism", KNOWN, ids=repr)
 def test_where_others_are_known_the_bound_is_the_truth(mechanism: Any) -> None:
     """Every dataset, every pair: the worst divergence is the bound, from above and, by the attack, from below."""
-    laws = reports.laws_of(mechanism.table())
+    laws = report_enumeration.report_laws(mechanism.table())
     for users in (1, 2, 3):
         if users == 3 and len(mechanism.table().messages) > 16:
             continue
         for ratio in RATIOS:
-            truth = float(reports.worst_divergence(laws, users, ratio))
+            truth = float(report_enumeration.worst_divergence(laws, users, ratio))
             value = delta_of(mechanism, users, ratio)
             assert value.upper == pytest.approx(truth, rel=1e-9, abs=1e-15)
             assert value.upper >= truth * (1 - 1e-12)
@@ -68,10 +68,10 @@ def test_where_others_are_known_the_bound_is_the_truth(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", RANDOM, ids=repr)
 def test_no_dataset_is_above_the_bound(mechanism: Any) -> None:
     """Every dataset, every pair: never above the bound; some dataset is at or above the attack."""
-    laws = reports.laws_of(mechanism.table())
+    laws = report_enumeration.report_laws(mechanism.table())
     for users in (1, 2):
         for ratio in RATIOS:
-            truth = float(reports.worst_divergence(laws, users, ratio))
+            truth = float(report_enumeration.worst_divergence(laws, users, ratio))
             value = delta_of(mechanism, users, ratio)
             assert value.upper >= truth * (1 - 1e-12)
             assert value.lower is None or value.lower <= truth * (1 + 1e-12) + 1e-15
@@ -80,20 +80,20 @@ def test_no_dataset_is_above_the_bound(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", [m for m in RANDOM if "Balcer" not in type(m).__name__], ids=repr)
 def test_alone_with_the_own_dummies_the_bound_is_the_truth(mechanism: Any) -> None:
     """With one user there is nobody else's randomness left out."""
-    laws = reports.laws_of(mechanism.table())
+    laws = report_enumeration.report_laws(mechanism.table())
     for ratio in RATIOS:
-        truth = float(reports.worst_divergence(laws, 1, ratio))
+        truth = float(report_enumeration.worst_divergence(laws, 1, ratio))
         assert delta_of(mechanism, 1, ratio).upper == pytest.approx(truth, rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("mechanism", PROTOCOLS, ids=repr)
 def test_colluding_users_take_their_dummies_with_them(mechanism: Any) -> None:
     """With K users whose messages are known, what is left hides like n − K users; the victim's own dummies stay."""
-    laws = reports.laws_of(mechanism.table())
+    laws = report_enumeration.report_laws(mechanism.table())
     for ratio in RATIOS[1:]:
         curve = delta_of(mechanism, 2, ratio, colluding=1)
         assert curve.upper == delta_of(mechanism, 1, ratio).upper
-        assert curve.upper >= float(reports.worst_divergence(laws, 1, ratio)) * (1 - 1e-12)
+        assert curve.upper >= float(report_enumeration.worst_divergence(laws, 1, ratio)) * (1 - 1e-12)
     assert sdp.amplify(mechanism, 50, colluding=20, effort="quick").messages == mechanism.hiding_messages(30)
 
 
@@ -113,12 +113,13 @@ def two_counters(coin: Fraction, coins: int, ratio: Fraction) -> Fraction:
 def test_a_change_moves_exactly_two_counters() -> None:
     """For three options the enumerated protocol is two independent counters that move in opposite directions."""
     mechanism = sdp.BalcerCheu(options=3, coin=0.75)
-    laws = reports.laws_of(mechanism.table())
+    laws = report_enumeration.report_laws(mechanism.table())
     for users in (1, 2):
         for ratio in RATIOS:
-            assert reports.worst_divergence(laws, users, ratio) == two_counters(Fraction(3, 4), users, ratio)
+            assert report_enumeration.worst_divergence(laws, users, ratio) == two_counters(Fraction(3, 4), users, ratio)
 
 
+@pytest.mark.exhaustive("0.875")
 @pytest.mark.parametrize("coin", [0.5, 0.75, 0.875])
 def test_coins_that_travel_in_pairs_cost_little(coin: float) -> None:
     """The bound for many options is above the two counters' exact divergence, and close to it; one counter is below."""
@@ -180,7 +181,7 @@ def test_special_bins_are_read_alike_however_they_are_decoded(asked: list[int] |
     mechanism = sdp.BallsIntoBins(options=50, bins=7, special=3)
     messages = mechanism.encode(np.arange(400) % 50, rng=np.random.default_rng(5))
     bins, seeds = messages % 7, messages // 7
-    codes = mechanism.hashed.hashing.codes
+    codes = mechanism.hash_messages.hashing.codes
     digits = np.stack([seeds // 7**place % 7 for place in range(codes.shape[1] - 1, -1, -1)], axis=1)
     own = (bins[:, None] - digits @ codes.T) % 7 < 3
     support = own.sum(axis=0)
@@ -199,6 +200,7 @@ def test_the_known_law_is_never_worse_than_the_parameters(mechanism: Any) -> Non
         assert exact <= sdp.amplify(mechanism, users, bound="variation-ratio").delta(0.3).upper * (1 + 1e-9)
 
 
+@pytest.mark.exhaustive("values4")
 @pytest.mark.parametrize(
     ("make", "values"),
     [
@@ -215,7 +217,7 @@ def test_what_can_be_tuned_is_monotone(make: Any, values: tuple[float, ...]) -> 
     """In the direction that a tuning names, ε falls."""
     found = [sdp.amplify(make(value), users=500, effort="quick").epsilon(1e-5).upper for value in values]
     assert found == sorted(found, reverse=True)
-    names = {tuning.name: tuning for tuning in make(values[0]).tuning}
+    names = {tuning.name: tuning for tuning in make(values[0]).tunable}
     varied = [name for name in names if getattr(make(values[0]), name) != getattr(make(values[1]), name)]
     assert len(varied) == 1
     assert names[varied[0]].more_is_more_private == (values[0] < values[1])
@@ -234,7 +236,11 @@ def test_parameters_of_mix_dump_hold_to_the_last_bit(options: int, flip: float, 
     except ValueError:
         return
     parameters = mechanism.variation_ratio()
-    own, other, each = mechanism.reading.own, mechanism.reading.other, mechanism.uniform.filled / options
+    own, other, each = (
+        mechanism.estimator.true_support,
+        mechanism.estimator.false_support,
+        mechanism.dummy_law.filled / options,
+    )
     p, q, q_common = Fraction(parameters.p), Fraction(parameters.q_pair[0]), Fraction(parameters.q_common)
     assert p >= own / other
     unlikely = (own - other) / (p - 1)
@@ -271,7 +277,7 @@ def collected(mechanism: Any, values: Any, generator: np.random.Generator) -> An
         wire = wire[generator.permutation(len(wire))]
     half = len(wire) // 3
     total = mechanism.accumulate(mechanism.unpack(wire[:half])) + mechanism.accumulate(mechanism.unpack(wire[half:]))
-    return mechanism.finish(total, mechanism.users_behind(len(wire)))
+    return mechanism.finish(total, mechanism.count_users(len(wire)))
 
 
 @pytest.mark.parametrize("mechanism", LARGE, ids=repr)
@@ -299,7 +305,7 @@ def test_estimates_of_shuffled_messages(mechanism: Any) -> None:
 def test_a_report_has_a_fixed_number_of_messages() -> None:
     """Users follow from the number of messages; any other number is refused."""
     for mechanism in PROTOCOLS:
-        values = mechanism.probe()
+        values = mechanism.audit_pair()
         messages = mechanism.encode(values)
         assert len(messages) == 2 * mechanism.messages_per_user
         assert mechanism.estimate(messages).users == 2
@@ -321,13 +327,13 @@ def test_probabilities_are_rounded_towards_privacy() -> None:
     """What is executed hides at least as much as what was asked for, in multiples of 2^-64."""
     for number in (0.1, 1e-3, 1e-17, 2.0**-70):
         for executed in (
-            sdp.PureDUMP(options=3, share=number).uniform.filled,
-            sdp.CheuZhilyaev(options=3, flip=number).flipped,
+            sdp.PureDUMP(options=3, share=number).dummy_law.filled,
+            sdp.CheuZhilyaev(options=3, flip=number).executed_flip,
             sdp.MixDUMP(options=3, flip=number).uniform_share * Fraction(2, 3),
         ):
             assert Fraction(number) <= executed <= Fraction(number) + Fraction(1, 2**64)
-    assert sdp.PureDUMP(options=3).uniform.filled == 1
-    assert sdp.BalcerCheu(options=3, coin=0.7).counted.heads == Fraction(0.7)
+    assert sdp.PureDUMP(options=3).dummy_law.filled == 1
+    assert sdp.BalcerCheu(options=3, coin=0.7).coin_counters.heads == Fraction(0.7)
 
 
 @pytest.mark.parametrize("mechanism", [*PROTOCOLS, *LARGE], ids=repr)
@@ -336,9 +342,9 @@ def test_what_a_protocol_is_made_of_is_data(mechanism: Any) -> None:
     again = type(mechanism)(**mechanism.settings())
     assert again == mechanism
     for part, same in (
-        (mechanism.values, again.values),
-        (mechanism.wire, again.wire),
-        (mechanism.reading, again.reading),
+        (mechanism.domain, again.domain),
+        (mechanism.encoding, again.encoding),
+        (mechanism.estimator, again.estimator),
         (mechanism.law.parameters, again.law.parameters),
     ):
         assert part == same
@@ -346,7 +352,7 @@ def test_what_a_protocol_is_made_of_is_data(mechanism: Any) -> None:
         assert pickle.loads(pickle.dumps(part)) == part
     hiding = "coins" if hasattr(mechanism, "coins") else "dummies"
     more = type(mechanism)(**mechanism.settings() | {hiding: getattr(mechanism, hiding) + 1})
-    assert more.reading != mechanism.reading
+    assert more.estimator != mechanism.estimator
 
 
 def test_large_instances_work() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.bounds.all_crowds import AllCrowdsBound
-from shuffledp.mechanisms.parts.noise_crowds import NodeClasses, _bins, _thirds, others_of_points
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.testing.bound_check import compare, trial_of
+from shuffledp._core.types import Floats
+from shuffledp.bounds.worst_dataset import WorstDatasetBound
+from shuffledp.mechanisms.mean.laplace import NodeClasses, _distance_bins, _third_points, build_point_other_users
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.testing.bounds import build_trial, compare_bounds
 
 
 def noise_law(rate: float, point: int, reach: int) -> Floats:
@@ -53,9 +53,9 @@ SETTINGS = [(local, epsilon) for local in (0.5, 3.0) for epsilon in (0.0, 0.07, 
 def test_a_bin_of_pairs_is_below_its_kind(local: float, epsilon: float) -> None:
     """Each pair (u, end) and 0 below that of its bin alone; the farthest third of the bin would not do."""
     rate = Fraction(local) / GRID
-    kinds = others_of_points(rate, GRID, 0.1).kinds[len(_thirds(GRID, local)) :]
+    kinds = build_point_other_users(rate, GRID, 0.1).user_pairs[len(_third_points(GRID, local)) :]
     nearer = 0
-    for place, (start, end) in enumerate(_bins(GRID, local)):
+    for place, (start, end) in enumerate(_distance_bins(GRID, local)):
         low, high = (of_pair(kinds[2 * place + side], epsilon) for side in (0, 1))
         for u in range(start, end):
             # A pair that is nearer than ε tells nothing, whatever the crowd is.
@@ -71,8 +71,8 @@ def test_a_bin_of_pairs_is_below_its_kind(local: float, epsilon: float) -> None:
 def test_points_between_two_are_below_their_mixture(local: float, epsilon: float) -> None:
     """With the weights of the proof."""
     rate = Fraction(local) / GRID
-    r, thirds = float(rate), _thirds(GRID, local)
-    kinds = [of_pair(kind, epsilon) for kind in others_of_points(rate, GRID, 0.1).kinds[: len(thirds)]]
+    r, thirds = float(rate), _third_points(GRID, local)
+    kinds = [of_pair(kind, epsilon) for kind in build_point_other_users(rate, GRID, 0.1).user_pairs[: len(thirds)]]
     for place, (u, v) in enumerate(pairwise(thirds)):
         for x in range(u, v + 1):
             alpha, beta = math.sinh((v - x) * r), math.sinh((x - u) * r)
@@ -98,7 +98,7 @@ def test_pairs_that_move_apart_spread(local: float, epsilon: float) -> None:
 def test_messages_between_nodes_are_told_as_nodes() -> None:
     """Sums of each law are 1, and what is told as a node is what its messages weigh."""
     rate, nodes = Fraction(1, 10), (-3, 0, 4, 5, 11)
-    classes = NodeClasses(rate, nodes, 0, 5, (11,), apart=1)()
+    classes = NodeClasses(rate, nodes, 0, 5, (11,), gap=1)()
     for place, point in enumerate((0, 5, 11)):
         law = noise_law(0.1, point, 2000)
         total = np.zeros(len(nodes))
@@ -116,11 +116,12 @@ def test_messages_between_nodes_are_told_as_nodes() -> None:
 
 @pytest.mark.parametrize("mechanism", [sdp.Laplace(1.0, grid=3), sdp.Laplace(3.0, grid=4)], ids=str)
 def test_against_all_datasets(mechanism: sdp.Laplace) -> None:
-    found = list(compare([AllCrowdsBound(fewest=1)], trial_of(mechanism)))
+    found = list(compare_bounds([WorstDatasetBound(fewest=1)], build_trial(mechanism)))
     assert found
     assert [wrong for _, wrong in found if wrong] == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("local", "known"), [(0.5, 0.014982), (1.0, 0.031307)])
 def test_near_the_attack(local: float, known: float) -> None:
     """Beside an independent computation, and hardly more than an attack attains."""
@@ -131,6 +132,6 @@ def test_near_the_attack(local: float, known: float) -> None:
 
 def test_a_fine_grid_costs_no_more() -> None:
     """The same numbers of kinds and classes for any grid."""
-    coarse, fine = (others_of_points(Fraction(1, grid), grid, 0.5).kinds for grid in (1024, 1 << 20))
+    coarse, fine = (build_point_other_users(Fraction(1, grid), grid, 0.5).user_pairs for grid in (1024, 1 << 20))
     assert len(fine) <= 1.6 * len(coarse)
     assert len(fine[0].classes()) <= 1.6 * len(coarse[0].classes())

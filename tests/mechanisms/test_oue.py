@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.frequency.oue import OUE
+from shuffledp.mechanisms.frequency.unary_encoding import OUE
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
@@ -18,7 +18,7 @@ def test_parameters_of_the_ideal_law(epsilon: float) -> None:
     parameters = mechanism.variation_ratio()
     assert parameters.beta == pytest.approx(math.tanh(epsilon / 2) / 2, rel=1e-14)
     assert parameters.p == pytest.approx(math.exp(epsilon), rel=1e-14)
-    assert mechanism.reading.own == Fraction(1, 2)
+    assert mechanism.estimator.true_support == Fraction(1, 2)
 
 
 def test_variance_of_the_ideal_law() -> None:

@@ -9,12 +9,12 @@ from itertools import product
 import pytest
 
 from shuffledp import amplify
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse
-from shuffledp.mechanisms.frequency.subset import Subset
+from shuffledp.mechanisms.frequency.subset_selection import Subset
 from shuffledp.mechanisms.itemset.privset import PrivSet
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.numerics.expectation import PositivePartMean
-from tests.oracle.exact import Row, positive_part_mean
+from shuffledp.numerics.positive_part import PositivePartMean
+from tests.oracle.exact_enumeration import Row, positive_part_mean
 
 CASES = [
     (Subset(1.0, 2), 0, 1, 0),

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms.base.law import Law
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.branch import MixtureLaw, covering_parameters, mixtures, shares_of
-from shuffledp.mechanisms.parts.law import Law
-from shuffledp.mechanisms.parts.query import Query
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.testing.convex_order import is_below, law_of, law_of_pair
-from tests.oracle import exact
-from tests.oracle.floating import delta_sound_float
+from shuffledp.mechanisms.combined._query_sets import Query
+from shuffledp.mechanisms.combined.parallel import MixtureLaw, covering_parameters, mixture_pairs, normalize_weights
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.testing.checks import gain_law, gain_law_of_pair, is_below_in_convex_order
+from tests.oracle import exact_enumeration
+from tests.oracle.double_precision import delta_sound_float
 
 RATIOS = (Fraction(21, 20), Fraction(3, 2))
-MOST_INPUTS = 9
+MAX_INPUTS = 9
 
 SINGLE = [
     pytest.param(example, id=f"{name}-{number}")
@@ -59,25 +59,25 @@ def test_what_covers_every_pair_in_convex_order(mechanism: Mechanism) -> None:
 
     For mechanisms that vouch for their blankets these, for all others the pair of the parameters.
     """
-    rows = mechanism.table().probabilities[:MOST_INPUTS]
+    rows = mechanism.table().probabilities[:MAX_INPUTS]
     floor = [min(column) for column in zip(*mechanism.table().probabilities, strict=True)]
     pairs = [covering_parameters(mechanism.law).pair(0.0)]
     if mechanism.law.covers_mixtures:
         pairs = [way for pair in mechanism.blankets() for way in (pair, pair.swapped())]
     for ratio in RATIOS:
-        covers = [law_of_pair(pair, ratio) for pair in pairs]
+        covers = [gain_law_of_pair(pair, ratio) for pair in pairs]
         for a, b in itertools.product(rows, repeat=2):
-            law = law_of(a, b, floor, ratio)
-            assert any(is_below(law, cover) for cover in covers)
+            law = gain_law(a, b, floor, ratio)
+            assert any(is_below_in_convex_order(law, cover) for cover in covers)
 
 
 def test_the_order_can_fail() -> None:
     """The check above is able to say no: a milder pair does not cover a stronger one, nor another mean."""
     mild, strong = sdp.KRR(0.5, 3).blankets()[0], sdp.KRR(1.0, 3).blankets()[0]
     ratio = Fraction(6, 5)
-    assert not is_below(law_of_pair(strong, ratio), law_of_pair(mild, ratio))
-    assert is_below(law_of_pair(mild, ratio), law_of_pair(strong, ratio))
-    assert not is_below(law_of_pair(mild, ratio), law_of_pair(mild, Fraction(5, 4)))
+    assert not is_below_in_convex_order(gain_law_of_pair(strong, ratio), gain_law_of_pair(mild, ratio))
+    assert is_below_in_convex_order(gain_law_of_pair(mild, ratio), gain_law_of_pair(strong, ratio))
+    assert not is_below_in_convex_order(gain_law_of_pair(mild, ratio), gain_law_of_pair(mild, Fraction(5, 4)))
 
 
 def test_the_bound_on_the_mean_variation_against_a_hand_sum() -> None:
@@ -147,8 +147,8 @@ def test_every_combination_of_lopsided_pairs() -> None:
     for users, ratio in ((1, Fraction(5, 4)), (2, Fraction(11, 10)), (3, Fraction(21, 20))):
         truth = Fraction(0)
         for a, b in itertools.permutations(rows, 2):
-            values = law_of(a, b, floor, ratio)
-            mean = exact.positive_part_mean(list(values), list(values.values()), users)
+            values = gain_law(a, b, floor, ratio)
+            mean = exact_enumeration.positive_part_mean(list(values), list(values.values()), users)
             truth = max(truth, mean / users)
         epsilon = math.log(ratio)
         ways = [way for pair in pairs for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
@@ -159,10 +159,10 @@ def test_every_combination_of_lopsided_pairs() -> None:
 def test_too_many_combinations_fall_back_to_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what is looked at one by one the parameters' pair stands in: one pair, not below the true one."""
     parts = [Vouching(sdp.FromTable(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])).law)] * 2
-    shares = shares_of("test", None, 2)
-    full = mixtures(parts, shares)
-    monkeypatch.setattr("shuffledp.mechanisms.parts.branch.MOST_COMBINATIONS", 2)
-    (simple,) = mixtures(parts, shares)
+    shares = normalize_weights("test", None, 2)
+    full = mixture_pairs(parts, shares)
+    monkeypatch.setattr("shuffledp.mechanisms.combined.parallel.MAX_COMBINATIONS", 2)
+    (simple,) = mixture_pairs(parts, shares)
 
     def worst(pairs: Any) -> float:
         ways = [way for pair in pairs for way in (pair, pair.swapped())]
@@ -176,7 +176,7 @@ def test_attacks_are_real_datasets() -> None:
     made = sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(1.0, 2)])
     rows = [list(row) for row in made.table().probabilities]
     for users in (2, 3):
-        truth = exact.worst_divergence(rows, users, Fraction(9, 8))
+        truth = exact_enumeration.worst_divergence(rows, users, Fraction(9, 8))
         attained = sdp.amplify(made, users, effort="quick").delta(math.log(9 / 8)).lower
         assert attained is not None
         assert 0 < attained <= float(truth) * (1 + 1e-12)
@@ -189,6 +189,7 @@ def columns(users: int, rng: np.random.Generator) -> list[Any]:
     return [rng.integers(0, 8, users) ** 2 // 8, rng.random(users) ** 2, rng.uniform(-1, 1, (users, 3))]
 
 
+@pytest.mark.exhaustive
 def test_end_to_end_estimates_lie_within_their_error() -> None:
     """Counts, a mean and a vector mean from one collection: 12 numbers within 5.5 exact errors (false alarm 5e-7)."""
     made = sdp.Parallel([sdp.KRR(2.0, 8), sdp.Laplace(2.0), sdp.Harmony(2.0, 3)], [5, 3, 2])
@@ -222,7 +223,7 @@ def test_what_a_mechanism_estimates_is_found_out() -> None:
     """Sums, counts and means are told apart by what the truth does when users double."""
 
     def query(mechanism: Mechanism) -> Query:
-        return sdp.Parallel([mechanism, mechanism]).reading.queries[0]
+        return sdp.Parallel([mechanism, mechanism]).estimator.queries[0]
 
     assert query(sdp.KRR(1.0, 3)).is_count
     assert query(sdp.PrivSet(1.0, 6, 2)).is_count
@@ -236,11 +237,11 @@ def test_what_a_mechanism_estimates_is_found_out() -> None:
 
 def test_weights_are_exact_and_sum_to_one() -> None:
     """Whole numbers and fractions as they are; floats too; what is too long is rounded and still sums to 1."""
-    assert shares_of("test", [1, Fraction(1, 3)], 2) == (Fraction(3, 4), Fraction(1, 4))
-    decimal = shares_of("test", [0.7, 0.2, 0.1], 3)
+    assert normalize_weights("test", [1, Fraction(1, 3)], 2) == (Fraction(3, 4), Fraction(1, 4))
+    decimal = normalize_weights("test", [0.7, 0.2, 0.1], 3)
     assert sum(decimal) == 1
     assert decimal[0] == Fraction(0.7) / (Fraction(0.7) + Fraction(0.2) + Fraction(0.1))
-    long = shares_of("test", [math.pi, 1e-30, math.e], 3)
+    long = normalize_weights("test", [math.pi, 1e-30, math.e], 3)
     assert sum(long) == 1
     assert long[1] == Fraction(1, 1 << 62)
     assert float(long[0]) == pytest.approx(math.pi / (math.pi + math.e))
@@ -252,13 +253,13 @@ def test_what_it_is_made_of_is_data() -> None:
     assert made.settings()["weights"] == (Fraction(1, 2), Fraction(1, 2))
     assert sdp.Parallel(**made.settings()) == made
     other = sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(2.0, 4)], [1, 2])
-    for name in ("values", "wire", "reading"):
+    for name in ("domain", "encoding", "estimator"):
         part = getattr(made, name)
         assert part == getattr(again, name)
         assert pickle.loads(pickle.dumps(part)) == part
-    assert made.reading != other.reading
+    assert made.estimator != other.estimator
     messages = made.encode([[0, 1, 2], [3, 2, 1]], rng=np.random.default_rng(4))
-    sent = pickle.loads(pickle.dumps(made.reading))
+    sent = pickle.loads(pickle.dumps(made.estimator))
     np.testing.assert_array_equal(sent.accumulate(messages), made.accumulate(messages))
 
 

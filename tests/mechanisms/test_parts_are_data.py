@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism
 
 MEANS = ["laplace", "piecewise", "duchi", "harmony", "privunit", "privunit-optimized", "privunit-g", "privhs", "sqkr"]
 NAMES = [
@@ -43,9 +43,9 @@ def travelled(thing: Any) -> Any:
 def test_parts_compare_hash_and_pickle(name: str, number: int) -> None:
     """Two of a kind have equal parts; a part that was used and sent away comes back equal."""
     mechanism, twin = example(name, number), example(name, number)
-    mechanism.estimate(mechanism.encode(mechanism.probe(), rng=np.random.default_rng(1)))
-    mechanism.variance(mechanism.probe())
-    for part in ("values", "wire", "reading", "reference"):
+    mechanism.estimate(mechanism.encode(mechanism.audit_pair(), rng=np.random.default_rng(1)))
+    mechanism.variance(mechanism.audit_pair())
+    for part in ("domain", "encoding", "estimator", "proposal"):
         mine, theirs = getattr(mechanism, part), getattr(twin, part)
         assert mine == theirs
         assert hash(mine) == hash(theirs)
@@ -58,7 +58,7 @@ def test_parts_compare_hash_and_pickle(name: str, number: int) -> None:
 def test_mechanisms_compare_hash_and_pickle(name: str, number: int) -> None:
     """Also after they were used; the one that comes back draws the same messages."""
     mechanism, twin = example(name, number), example(name, number)
-    values = mechanism.probe()
+    values = mechanism.audit_pair()
     messages = mechanism.encode(values, rng=np.random.default_rng(1))
     back = travelled(mechanism)
     for other in (twin, back):
@@ -112,7 +112,7 @@ def test_densities_are_the_objects_they_are() -> None:
     assert sent != sdp.SentPoint(one, change=0.3)
     pair, other = sent.blankets()[0], travelled(sent).blankets()[0]
     assert pair.classes == other.classes
-    assert pair.back == other.back
+    assert pair.reverse_classes == other.reverse_classes
 
 
 def test_tables_compare_by_their_numbers() -> None:

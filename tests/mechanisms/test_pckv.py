@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.keyvalue.pckv import PCKV
-from shuffledp.mechanisms.parts.pair_reading import NONE
-from tests.oracle import exact
+from shuffledp.mechanisms.keyvalue.pckv import EMPTY_KEY, PCKV
+from tests.oracle import exact_enumeration
 
-EMPTY = (NONE, 0.0)
+EMPTY = (EMPTY_KEY, 0.0)
 
 
 def total_variation(first: Any, second: Any) -> Fraction:
@@ -62,7 +61,7 @@ def test_users_with_fewer_pairs_than_the_padding_are_covered() -> None:
     rows = [mechanism.law_of(pairs) for pairs in sets]
     parameters = mechanism.variation_ratio()
     floor = [min(column) for column in zip(*rows, strict=True)]
-    assert set(floor) == {mechanism.region.uniform_share / mechanism.outputs}
+    assert set(floor) == {mechanism.response.uniform_share / mechanism.outputs}
     ratio = Fraction(6, 5)
     worst = Fraction(0)
     for first, second in itertools.permutations(rows, 2):
@@ -72,12 +71,12 @@ def test_users_with_fewer_pairs_than_the_padding_are_covered() -> None:
         weights: dict[Fraction, Fraction] = {Fraction(0): 1 - sum(floor)}
         for value, h in zip(values, floor, strict=True):
             weights[value] = weights.get(value, Fraction(0)) + h
-        worst = max(worst, exact.positive_part_mean(list(weights), list(weights.values()), 2))
-    own, other = mechanism.region.inside, mechanism.region.outside
-    share = mechanism.region.share
+        worst = max(worst, exact_enumeration.positive_part_mean(list(weights), list(weights.values()), 2))
+    own, other = mechanism.response.inside_density, mechanism.response.outside_density
+    share = mechanism.response.share
     extremes = [(own - ratio * other) / other, (other - ratio * own) / other, 1 - ratio, Fraction(0)]
     masses = [share * other, share * other, (1 - 2 * share) * other, 1 - other]
-    assert worst == exact.positive_part_mean(extremes, masses, 2)
+    assert worst == exact_enumeration.positive_part_mean(extremes, masses, 2)
 
 
 @pytest.mark.parametrize("pairs", [[(0, 1.0), (2, -0.5)], [(1, 0.25), EMPTY], [EMPTY, EMPTY]])
@@ -121,7 +120,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
     rng = np.random.default_rng(7)
     users, keys = 200_000, 6
     drawn = np.argsort(rng.random((users, keys)), axis=1)[:, :3].astype(float)
-    drawn[rng.random(drawn.shape) < 0.3] = NONE
+    drawn[rng.random(drawn.shape) < 0.3] = EMPTY_KEY
     values = np.stack([drawn, rng.uniform(-0.2, 1.0, drawn.shape)], axis=-1)
     mechanism = PCKV(2.0, keys, 3)
     estimate = mechanism.estimate(mechanism.encode(values, rng=rng))
@@ -129,7 +128,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
     assert (np.abs(estimate.value - truth) <= 5.5 * deviation).all()
     np.testing.assert_allclose(estimate.variance[0], mechanism.variance(values)[0], rtol=0.05)
     assert (estimate.variance[1] >= 0.98 * mechanism.variance(values)[1]).all()
-    np.testing.assert_allclose(mechanism.reading.means(estimate), truth[1] / truth[0], atol=0.1)
+    np.testing.assert_allclose(mechanism.estimator.means(estimate), truth[1] / truth[0], atol=0.1)
 
 
 def test_a_million_keys() -> None:

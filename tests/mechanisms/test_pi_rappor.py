@@ -10,7 +10,7 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.frequency.pi_rappor import DELETION, PIRAPPOR, REPLACEMENT
-from shuffledp.sampling import line_decoding
+from shuffledp.sampling import hashing
 from tests.mechanisms.test_own_region import divergence
 
 SMALL = [
@@ -26,7 +26,7 @@ SMALL = [
 @pytest.mark.parametrize("mechanism", SMALL, ids=str)
 def test_the_algorithm_as_printed_has_this_law(mechanism: PIRAPPOR) -> None:
     """Algorithm 2 of [LC], all its draws enumerated: the table's probabilities exactly."""
-    prime, arc = mechanism.field, mechanism.arc
+    prime, arc = mechanism.field_size, mechanism.arc
     a0 = Fraction(math.ceil(prime / (math.exp(_bit_epsilon(mechanism)) + 1)), prime)
     a1 = Fraction(1, 2) if mechanism.variant == REPLACEMENT else 1 - a0
     assert a0 == Fraction(arc, prime)
@@ -47,11 +47,11 @@ def _bit_epsilon(mechanism: PIRAPPOR) -> float:
 @pytest.mark.parametrize("mechanism", SMALL, ids=str)
 def test_lines_through_every_region_are_counted(mechanism: PIRAPPOR) -> None:
     """The closed form against all lines."""
-    lines = np.arange(mechanism.field**2)
+    lines = np.arange(mechanism.field_size**2)
     every = np.logical_and.reduce(
-        [mechanism.reference.owns(np.full_like(lines, x), lines) for x in range(mechanism.options)]
+        [mechanism.proposal.in_response_set(np.full_like(lines, x), lines) for x in range(mechanism.options)]
     )
-    assert mechanism._through_all == every.sum()
+    assert mechanism._common_line_count == every.sum()
 
 
 @pytest.mark.parametrize("mechanism", SMALL, ids=str)
@@ -71,16 +71,16 @@ def test_the_deletion_variant_takes_the_deletion_epsilon() -> None:
     """Every law is within e^ε of the uniform one, two laws within e^{2ε}, which is what is amplified."""
     mechanism = PIRAPPOR.deletion(1.0, 5, 101)
     assert mechanism.epsilon == 2.0
-    assert mechanism.reading.other == Fraction(math.ceil(101 / (math.e + 1)), 101)
-    assert mechanism.reading.own == 1 - mechanism.reading.other
-    a0 = float(mechanism.reading.other)
-    assert mechanism.reference.deletion_epsilon == pytest.approx(math.log((1 - a0) / a0), rel=1e-14)
-    assert mechanism.reference.deletion_epsilon <= 1.0
+    assert mechanism.estimator.false_support == Fraction(math.ceil(101 / (math.e + 1)), 101)
+    assert mechanism.estimator.true_support == 1 - mechanism.estimator.false_support
+    a0 = float(mechanism.estimator.false_support)
+    assert mechanism.proposal.deletion_epsilon == pytest.approx(math.log((1 - a0) / a0), rel=1e-14)
+    assert mechanism.proposal.deletion_epsilon <= 1.0
     assert mechanism.variation_ratio().p == pytest.approx(((1 - a0) / a0) ** 2, rel=1e-14)
     uniform = Fraction(1, 101**2)
     for row in mechanism.table().probabilities:
         assert max(max(row) / uniform, uniform / min(row)) <= Fraction(
-            math.exp(mechanism.reference.deletion_epsilon) * (1 + 1e-14)
+            math.exp(mechanism.proposal.deletion_epsilon) * (1 + 1e-14)
         )
 
 
@@ -92,16 +92,16 @@ def test_the_prime_costs_at_most_one_percent(epsilon: float, options: int, varia
     a0 = 1 / (math.exp(_bit_epsilon(mechanism)) + 1)
     a1 = 0.5 if variant == REPLACEMENT else 1 - a0
     ideal = (1 - a0 - a1) / (a1 - a0) + options * a0 * (1 - a0) / (a1 - a0) ** 2
-    assert mechanism.field >= options
+    assert mechanism.field_size >= options
     assert mechanism.variance(np.zeros(1000, dtype=np.int64)).sum() <= 1000 * ideal * 1.0101
-    assert mechanism.message_bits == 2 * math.ceil(math.log2(mechanism.field))
+    assert mechanism.message_bits == 2 * math.ceil(math.log2(mechanism.field_size))
 
 
 def test_the_variance_is_that_of_the_lemma() -> None:
     """[LC] Lemma B.2, for options held by many, few and no users."""
     mechanism = PIRAPPOR(1.5, 6, prime=47)
     values = np.repeat([0, 1, 2], [700, 20, 1])
-    a0, a1 = float(mechanism.reading.other), float(mechanism.reading.own)
+    a0, a1 = float(mechanism.estimator.false_support), float(mechanism.estimator.true_support)
     counts = np.array([700, 20, 1, 0, 0, 0])
     lemma = counts * (1 - a0 - a1) / (a1 - a0) + 721 * a0 * (1 - a0) / (a1 - a0) ** 2
     np.testing.assert_allclose(mechanism.variance(values), lemma, rtol=1e-12)
@@ -112,17 +112,17 @@ def test_the_fast_decoding_equals_the_naive_one(mechanism: PIRAPPOR) -> None:
     """Whole histogram by windows, line by line, one option at a time, and by plain loops: the same numbers."""
     rng = np.random.default_rng(11)
     messages = mechanism.encode(rng.integers(0, mechanism.options, 3000), rng=rng)
-    prime, arc, options = mechanism.field, mechanism.arc, mechanism.options
+    prime, arc, options = mechanism.field_size, mechanism.arc, mechanism.options
     plain = np.zeros(options, dtype=np.int64)
     for message in messages:
         slope, offset = divmod(int(message), prime)
         plain += (offset + slope * np.arange(options)) % prime < arc
     counts = np.bincount(messages, minlength=prime**2)
-    np.testing.assert_array_equal(line_decoding.supports_of_counts(counts, prime, arc, options), plain)
-    np.testing.assert_array_equal(line_decoding.supports_of_lines(messages, prime, arc, options), plain)
+    np.testing.assert_array_equal(hashing.line_supports_of_counts(counts, prime, arc, options), plain)
+    np.testing.assert_array_equal(hashing.supports_of_lines(messages, prime, arc, options), plain)
     whole = mechanism.estimate(messages)
     asked = np.array([options - 1, 0, 1])
-    np.testing.assert_array_equal(line_decoding.supports_of_some(messages, prime, arc, asked), plain[asked])
+    np.testing.assert_array_equal(hashing.supports_of_line_options(messages, prime, arc, asked), plain[asked])
     some = mechanism.estimate_some(messages, asked)
     assert some.value.tolist() == whole.value[asked].tolist()
     assert some.variance.tolist() == whole.variance[asked].tolist()
@@ -131,7 +131,7 @@ def test_the_fast_decoding_equals_the_naive_one(mechanism: PIRAPPOR) -> None:
 def test_large_primes_are_decoded_line_by_line() -> None:
     """Too many lines to count: the statistic is per option, and adds up as well (six standard errors)."""
     mechanism = PIRAPPOR(1.0, 100, prime=1_000_003)
-    assert not mechanism.reading.counts_messages
+    assert not mechanism.estimator.counts_messages
     values = np.repeat(np.arange(100), 30)
     messages = mechanism.encode(values, rng=np.random.default_rng(8))
     np.testing.assert_array_equal(mechanism.unpack(mechanism.pack(messages)), messages)

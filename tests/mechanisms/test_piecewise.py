@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shuffledp.mechanisms.mean.piecewise import Piecewise
-from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.sampling import rounding
-from tests.oracle.exact import hockey_stick_of_counts
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
@@ -23,7 +23,7 @@ def test_a_fine_grid_is_the_published_mechanism(epsilon: float) -> None:
     for x in (-1.0, 0.0, 0.4):
         published = x * x / (root - 1) + (root + 3) / (3 * (root - 1) ** 2)
         assert mechanism.variance([x])[0] == pytest.approx(published, rel=1e-3)
-    assert 1 / (float(1 - mechanism.region.uniform_share) * mechanism.places) * mechanism.grid == pytest.approx(
+    assert 1 / (float(1 - mechanism.response.uniform_share) * mechanism.window_steps) * mechanism.grid == pytest.approx(
         (root + 1) / (root - 1), rel=1e-3
     )
 
@@ -32,11 +32,12 @@ def test_a_fine_grid_is_the_published_mechanism(epsilon: float) -> None:
 def test_windows_at_the_two_ends_are_the_worst_pair(epsilon: float, grid: int) -> None:
     """Over all pairs of window places, the divergence against the blanket is largest for disjoint windows."""
     mechanism = Piecewise(epsilon, grid=grid)
-    gamma, window = mechanism.region.uniform_share, mechanism.window
+    gamma, window = mechanism.response.uniform_share, mechanism.window
     low = gamma / grid
     high = low + (1 - gamma) / window
     rows = [
-        [high if place <= y < place + window else low for y in range(grid)] for place in range(mechanism.places + 1)
+        [high if place <= y < place + window else low for y in range(grid)]
+        for place in range(mechanism.window_steps + 1)
     ]
     assert [min(column) for column in zip(*rows, strict=True)] == [low] * grid
     ends = hockey_stick_of_counts(rows[0], rows[-1], [low] * grid, 2, Fraction(6, 5))
@@ -61,13 +62,13 @@ def by_ratios(triples: Iterable[tuple[Fraction, ...]]) -> list[tuple[float, ...]
 def test_each_attack_is_the_law_of_an_input(epsilon: float, grid: int) -> None:
     """Its hiding law is that of an input, class by class: the first, 0, and one whose window is beside the last."""
     mechanism = Piecewise(epsilon, grid=grid)
-    ends = (mechanism._row(0), mechanism._row(rounding.WHOLE))
-    beside = Fraction(max(0, grid - 2 * mechanism.window), mechanism.places)
-    units = [0, rounding.WHOLE // 2, int(beside * rounding.WHOLE)]
+    ends = (mechanism._output_law(0), mechanism._output_law(rounding.RANGE_UNITS))
+    beside = Fraction(max(0, grid - 2 * mechanism.window), mechanism.window_steps)
+    units = [0, rounding.RANGE_UNITS // 2, int(beside * rounding.RANGE_UNITS)]
     for attack, unit in zip(mechanism.attacks(), units, strict=True):
         assert attack.exact is not None
         told = [tuple(Fraction(int(part.p), int(part.q)) for part in each) for each in attack.exact]
-        assert by_ratios(told) == by_ratios(zip(*ends, mechanism._row(unit), strict=True))
+        assert by_ratios(told) == by_ratios(zip(*ends, mechanism._output_law(unit), strict=True))
         assert [sum(law) for law in zip(*told, strict=True)] == [1, 1, 1]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.privacy.distance import great_circle
+from shuffledp.privacy.metric_space import great_circle
 from tests.mechanisms.test_metric_table import assert_private
 
 CITY = {"west": 4.80, "east": 4.95, "south": 52.33, "north": 52.40, "coordinates": "degrees"}
@@ -39,7 +39,7 @@ def test_the_executed_table_is_private_for_the_distance(mechanism: sdp.PlanarLap
 def test_the_law_is_planar_laplace() -> None:
     """Given that it is inside, the message falls off as e^(−rate·distance), also far away."""
     mechanism = sdp.PlanarLaplace(20.0, columns=7)
-    rows = mechanism.executed.units[:, :-1] / mechanism.executed.whole
+    rows = mechanism.unit_table.units[:, :-1] / mechanism.unit_table.total_units
     for a in (0, 24, 48):
         for b in range(49):
             distance = math.dist(mechanism.centres[a], mechanism.centres[b])
@@ -55,7 +55,7 @@ def test_messages_are_near_and_decoded() -> None:
     inside = messages < 81
     assert np.isnan(places[~inside]).all()
     distances = np.hypot(*(places[inside] - 0.5).T)
-    law = mechanism.executed.units[40, :-1] / mechanism.executed.units[40, :-1].sum()
+    law = mechanism.unit_table.units[40, :-1] / mechanism.unit_table.units[40, :-1].sum()
     apart = np.hypot(*(mechanism.centres - 0.5).T)
     mean, spread = float(law @ apart), math.sqrt(float(law @ apart**2) - float(law @ apart) ** 2)
     assert abs(distances.mean() - mean) < 5 * spread / math.sqrt(inside.sum())
@@ -71,7 +71,7 @@ def test_degrees_are_metres() -> None:
     latitude, longitude = mechanism.centres[0]
     assert 52.33 < latitude < 52.40
     assert 4.80 < longitude < 4.95
-    assert mechanism.map.cells(mechanism.check(mechanism.centres)).tolist() == list(range(len(mechanism.centres)))
+    assert mechanism.grid.find_cells(mechanism.check(mechanism.centres)).tolist() == list(range(len(mechanism.centres)))
 
 
 def test_near_places_are_better_protected() -> None:
@@ -139,8 +139,8 @@ def test_a_diameter_is_attacked_with_places_that_are_that_near(diameter: float) 
     mechanism = sdp.PlanarLaplace(2.0, columns=4, rows=1)
     lattice = np.linspace(0.0, 1.0, 4 * 16 + 1)
     places = np.sort(np.concatenate([lattice, np.nextafter(lattice[1:-1], 0.0)]))
-    cells = mechanism.map.cells(np.stack([places, np.full(len(places), 0.5)], axis=1))
-    rows = mechanism.executed.units / mechanism.executed.whole
+    cells = mechanism.grid.find_cells(np.stack([places, np.full(len(places), 0.5)], axis=1))
+    rows = mechanism.unit_table.units / mechanism.unit_table.total_units
     held = list(zip(map(Fraction, places.tolist()), cells.tolist(), strict=True))
     pairs = {(a, b) for x, a in held for y, b in held if 0 <= y - x <= Fraction(diameter)}
     truth = max(float(np.maximum(rows[a] - rows[b], 0).sum()) for a, b in pairs)
@@ -162,8 +162,8 @@ def test_a_diameter_is_attacked_with_places_that_are_that_near(diameter: float) 
 )
 def test_places_on_both_sides_of_an_edge(mechanism: sdp.PlanarLaplace) -> None:
     """They lie in the cells asked for, and are as far apart as the cells are."""
-    region = mechanism.map
+    region = mechanism.grid
     for a, b in mechanism.space.pairs():
         points = region.nearest_points(a, b)
-        assert region.cells(points).tolist() == [a, b]
+        assert region.find_cells(points).tolist() == [a, b]
         assert region.distance(points) == pytest.approx(region.least_distance(a, b), rel=1e-6, abs=1e-7)

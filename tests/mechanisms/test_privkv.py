@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.keyvalue.privkv import Kind, PrivKV
-from shuffledp.mechanisms.parts.pair_reading import NONE
-from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.mechanisms.keyvalue.pckv import EMPTY_KEY
+from shuffledp.mechanisms.keyvalue.privkv import KeyDifference, PrivKV
+from shuffledp.numerics.positive_part import PositivePartMean
 from tests.oracle.tables import priv_kv, worst_ratio, worst_total_variation
 
 
@@ -51,18 +51,18 @@ def test_the_two_parts_never_exceed_epsilon() -> None:
         assert Fraction(key) + Fraction(sign) <= Fraction(epsilon)
 
 
-def all_kinds(keys: int, items: int) -> list[Kind]:
+def all_kinds(keys: int, items: int) -> list[KeyDifference]:
     numbers = range(items + 1)
     return [
-        Kind(opposite, first, second)
+        KeyDifference(opposite, first, second)
         for opposite, first, second in itertools.product(numbers, repeat=3)
         if opposite + max(first, second) <= items and opposite + first + second <= keys
     ]
 
 
-def divergence(mechanism: PrivKV, kind: Kind, users: int, ratio: float) -> float:
+def divergence(mechanism: PrivKV, kind: KeyDifference, users: int, ratio: float) -> float:
     """(1/n)·E(ΣG)_+ by enumeration of all sums, the worse direction."""
-    hiding = tuple(min(column) for column in zip(*mechanism.answers.extremes, strict=True))
+    hiding = tuple(min(column) for column in zip(*mechanism.key_response.extreme_laws, strict=True))
     triples = np.array([[float(x) for x in c] for c in mechanism.law.pair(kind, hiding).classes()])  # type: ignore[arg-type]
     worst = 0.0
     for first, second in ((triples[:, 0], triples[:, 1]), (triples[:, 1], triples[:, 0])):
@@ -88,7 +88,7 @@ def test_no_kind_is_worse_than_the_listed_ones(keys: int, items: int, share: flo
 
 
 def test_few_pairs_of_many_keys_are_one_kind() -> None:
-    assert list(PrivKV(1.0, 10**6, items=100).law.worst_kinds()) == [Kind(0, 100, 100)]
+    assert list(PrivKV(1.0, 10**6, items=100).law.worst_kinds()) == [KeyDifference(0, 100, 100)]
     assert len(PrivKV(1.0, 10**6, share=0.1, items=3).blankets()) == 4
 
 
@@ -99,7 +99,7 @@ def test_too_many_kinds_are_covered_by_one_pair(keys: int, items: int, share: fl
     (cover,) = mechanism.blankets()
     if keys > 100:
         return
-    hiding = tuple(min(column) for column in zip(*mechanism.answers.extremes, strict=True))
+    hiding = tuple(min(column) for column in zip(*mechanism.key_response.extreme_laws, strict=True))
     for users, epsilon in ((2, 0.1), (50, 0.2)):
         covered = PositivePartMean(cover.law, users).bracket(epsilon).upper_float()
         for kind in itertools.islice(mechanism.law.worst_kinds(), 0, None, 5):
@@ -113,7 +113,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
     rng = np.random.default_rng(8)
     users, keys = 200_000, 5
     drawn = np.argsort(rng.random((users, keys)), axis=1)[:, :3].astype(float)
-    drawn[rng.random(drawn.shape) < 0.3] = NONE
+    drawn[rng.random(drawn.shape) < 0.3] = EMPTY_KEY
     values = np.stack([drawn, rng.uniform(-0.2, 1.0, drawn.shape)], axis=-1)
     mechanism = PrivKV(3.0, keys, items=3)
     estimate = mechanism.estimate(mechanism.encode(values, rng=rng))
@@ -121,7 +121,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
     assert (np.abs(estimate.value - truth) <= 5.5 * np.sqrt(exact)).all()
     np.testing.assert_allclose(estimate.variance[0], exact[0], rtol=0.05)
     assert (estimate.variance[1] >= 0.97 * exact[1]).all()
-    np.testing.assert_allclose(mechanism.reading.means(estimate), truth[1] / truth[0], atol=0.1)
+    np.testing.assert_allclose(mechanism.estimator.means(estimate), truth[1] / truth[0], atol=0.1)
 
 
 def test_the_attack_is_below_the_bound() -> None:

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.frequency.subset import Subset
+from shuffledp.mechanisms.frequency.subset_selection import Subset, _total_variance
 from shuffledp.mechanisms.itemset.privset import PrivSet
-from shuffledp.mechanisms.parts.subset_response import _total_variance
-from shuffledp.numerics.expectation import PositivePartMean
-from tests.oracle.exact import Table, positive_part_mean
+from shuffledp.numerics.positive_part import PositivePartMean
+from tests.oracle.exact_enumeration import Table, positive_part_mean
 
 
 def choose(n: int, k: int) -> int:
@@ -30,9 +29,9 @@ def test_parameters_are_the_corrected_ones(d: int, m: int, k: int) -> None:
     assert parameters.p == pytest.approx(ratio, rel=1e-14)
     assert parameters.beta == pytest.approx((ratio - 1) * (comb(d - m, k) - choose(d - 2 * m, k)) / omega, rel=1e-13)
     outside = choose(d - m - 1, k - 1)
-    assert float(mechanism.reading.own) == pytest.approx(ratio * comb(d - 1, k - 1) / omega, rel=1e-14)
+    assert float(mechanism.estimator.true_support) == pytest.approx(ratio * comb(d - 1, k - 1) / omega, rel=1e-14)
     other = (ratio * (comb(d - 1, k - 1) - outside) + outside) / omega
-    assert float(mechanism.reading.other) == pytest.approx(other, rel=1e-14)
+    assert float(mechanism.estimator.false_support) == pytest.approx(other, rel=1e-14)
 
 
 def table_divergence(rows: Table, a: int, b: int, users: int, ratio: Fraction) -> Fraction:
@@ -56,13 +55,13 @@ def test_the_worst_pair_shares_the_fewest_options(mechanism: PrivSet) -> None:
         for overlap in range(mechanism.subsets.least_overlap, mechanism.items):
             other = next(place for place, row in enumerate(own) if len(row & own[0]) == overlap)
             truth = float(table_divergence(table.probabilities, 0, other, users, ratio))
-            pair = mechanism.region.pair(mechanism.subsets.only_one(overlap))
+            pair = mechanism.response.blanket_pair(mechanism.subsets.exclusive_share(overlap))
             claimed = PositivePartMean(pair.law, users).bracket(epsilon).upper_float()
             assert claimed == pytest.approx(truth, rel=1e-9, abs=1e-15)
             values.append(truth)
         assert values == sorted(values, reverse=True)
         # With 5 options, 3 items and size 2 every subset meets one of the two users, whichever way they overlap.
-        strict = mechanism.subsets.only_one(mechanism.subsets.least_overlap) > mechanism.subsets.only_one(
+        strict = mechanism.subsets.exclusive_share(mechanism.subsets.least_overlap) > mechanism.subsets.exclusive_share(
             mechanism.items - 1
         )
         assert strict == (values[0] > values[-1])

@@ -11,8 +11,8 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry, best_base
-from shuffledp.sampling.linear_hash import is_prime
-from shuffledp.sampling.projective_space import ProjectiveSpace
+from shuffledp.sampling.geometry import ProjectiveSpace
+from shuffledp.sampling.hashing import is_prime
 from tests.mechanisms.test_own_region import divergence
 
 SPACES = [(2, 2), (2, 4), (3, 3), (5, 2), (5, 3), (7, 3), (3, 5)]
@@ -69,7 +69,7 @@ def test_no_other_prime_has_a_smaller_variance(options: int, epsilon: float) -> 
 
     def spread(base: int) -> float:
         mechanism = ProjectiveGeometry(epsilon, options, base)
-        s, r = mechanism.reading.own, mechanism.reading.other
+        s, r = mechanism.estimator.true_support, mechanism.estimator.false_support
         return float(r * (1 - r) / (s - r) ** 2)
 
     every = [base for base in range(2, options + 60) if is_prime(base)]
@@ -83,8 +83,8 @@ def test_closed_forms_are_those_of_the_statement(mechanism: ProjectiveGeometry) 
     c1, c2 = ((q ** (t - i) - 1) // (q - 1) for i in (1, 2))
     ratio, size = math.exp(mechanism.epsilon), (q**t - 1) // (q - 1)
     w = 1 / ((ratio - 1) * c1 + size)
-    assert float(mechanism.reading.own) == pytest.approx(ratio * c1 * w, rel=1e-12)
-    assert float(mechanism.reading.other) == pytest.approx(w * (ratio * c2 + c1 - c2), rel=1e-12)
+    assert float(mechanism.estimator.true_support) == pytest.approx(ratio * c1 * w, rel=1e-12)
+    assert float(mechanism.estimator.false_support) == pytest.approx(w * (ratio * c2 + c1 - c2), rel=1e-12)
     assert mechanism.variation_ratio().beta == pytest.approx((ratio - 1) * (c1 - c2) * w, rel=1e-12)
 
 

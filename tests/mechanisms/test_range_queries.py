@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.ability import AnswersRanges
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.value_tree import ValueTree
-from tests.oracle.floating import delta_sound_float, epsilon_published_float
+from shuffledp.mechanisms.base.capabilities import RangeQueryCapability
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.value_tree import ValueTree
+from tests.oracle.double_precision import delta_sound_float, epsilon_published_float
 
 
 def hand_beta(epsilon: float, height: int) -> float:
@@ -58,7 +58,11 @@ def test_the_mixture_of_the_levels_one_by_one() -> None:
     weights: dict[float, float] = {}
     ratio = math.exp(0.1)
     for response in made.levels:
-        own, other, size = float(response.reading.own), float(response.reading.other), response.options
+        own, other, size = (
+            float(response.estimator.true_support),
+            float(response.estimator.false_support),
+            response.options,
+        )
         for value, weight in ((own - ratio * other, other), (other - ratio * own, other)):
             key = round(value / other, 9)
             weights[key] = weights.get(key, 0.0) + weight / 4
@@ -75,7 +79,11 @@ def test_the_mixture_of_the_levels_one_by_one() -> None:
 def test_every_range_is_made_of_few_disjoint_nodes(values: int, fan_out: int) -> None:
     """For every range: exactly its values, and no nodes that could be one node together."""
     tree = ValueTree(values, fan_out)
-    below = [set(range(*tree.ends(level, node))) for level in range(tree.height) for node in range(tree.sizes[level])]
+    below = [
+        set(range(*tree.node_range(level, node)))
+        for level in range(tree.height)
+        for node in range(tree.level_sizes[level])
+    ]
     for low, high in itertools.combinations(range(values + 1), 2):
         nodes = tree.decompose(low, high)
         assert sorted(leaf for node in nodes for leaf in below[node]) == list(range(low, high))
@@ -144,16 +152,16 @@ def test_least_squares_against_the_normal_equations() -> None:
     found = made.consistent(estimate)
     weight = []
     for response in made.levels:
-        r, s = float(response.reading.other), float(response.reading.own)
+        r, s = float(response.estimator.false_support), float(response.estimator.true_support)
         weight += [(s - r) ** 2 / (r * (1 - r))] * response.options
     # Unknown: the leaves, the last one from the total.
-    tree = ValueTree(8, 2).of_leaves(np.eye(8)).T
+    tree = ValueTree(8, 2).sum_leaves(np.eye(8)).T
     free = tree[:, :7] - tree[:, 7:]
     root = np.sqrt(np.array(weight))
     leaves, *_ = np.linalg.lstsq(free * root[:, None], (value - 700 * tree[:, 7]) * root, rcond=None)
     expected = tree @ np.append(leaves, 700 - leaves.sum())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
-    np.testing.assert_allclose(found, ValueTree(8, 2).of_leaves(found[-8:]), rtol=1e-9)
+    np.testing.assert_allclose(found, ValueTree(8, 2).sum_leaves(found[-8:]), rtol=1e-9)
     assert found[:2].sum() == pytest.approx(700)
 
 
@@ -183,7 +191,9 @@ def test_the_first_level_is_as_often_as_the_last() -> None:
     """Every level is drawn by 1/H of the users: 60,000 users, each count within 6 deviations (4e-9 a level)."""
     made = sdp.RangeQueries(1.0, 5)
     messages = made.encode(np.zeros(60_000, dtype=np.int64), rng=np.random.default_rng(2))
-    counts = np.array([level.sum() for level in made.reading.tree.levels(np.bincount(messages, minlength=made.nodes))])
+    counts = np.array(
+        [level.sum() for level in made.estimator.tree.split_levels(np.bincount(messages, minlength=made.nodes))]
+    )
     assert (np.abs(counts - 12_000) < 6 * math.sqrt(60_000 * 0.2 * 0.8)).all()
 
 
@@ -203,13 +213,13 @@ def test_the_worst_pair_differs_on_every_level() -> None:
 def test_what_it_is_made_of_is_data() -> None:
     """The same settings give equal parts, which survive being sent elsewhere; it names what only it can."""
     made, again, taller = sdp.RangeQueries(1.0, 4), sdp.RangeQueries(1.0, 4), sdp.RangeQueries(1.0, 5)
-    for name in ("values", "wire", "reading"):
+    for name in ("domain", "encoding", "estimator"):
         part = getattr(made, name)
         assert part == getattr(again, name) != getattr(taller, name)
         assert pickle.loads(pickle.dumps(part)) == part
     assert made.law.parameters == again.law.parameters
-    assert isinstance(made, AnswersRanges)
-    assert not isinstance(sdp.KRR(1.0, 4), AnswersRanges)
+    assert isinstance(made, RangeQueryCapability)
+    assert not isinstance(sdp.KRR(1.0, 4), RangeQueryCapability)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,16 @@ import pytest
 from mpmath import mp, mpf
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.numerics.poisson_pair import PoissonPair
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.dummies.poisson_dummies import PoissonPair
 from shuffledp.tasks import Ranges
-from tests.oracle import cancelling
+from tests.oracle import cancelling_noise
 
 RATIOS = (1.0, 1.2, 1.7, 3.0)
 Counts = dict[tuple[int, ...], float]
 
 
+@pytest.mark.exhaustive("mean3")
 @pytest.mark.parametrize("mean", [Fraction(1, 20), Fraction(1), Fraction(13, 2), Fraction(40)])
 def test_the_divergence_of_two_poisson_counts(mean: Fraction) -> None:
     """Against the plain double sum in 40 digits: certified from both sides, and sharp."""
@@ -91,6 +92,7 @@ def worst_of_all(noise: Counts, sent: list[tuple[int, ...]], others: int, ratio:
     return worst
 
 
+@pytest.mark.exhaustive("7")
 @pytest.mark.parametrize(
     ("mechanism", "users", "most"),
     [
@@ -116,8 +118,10 @@ def test_brute_force_over_all_messages(mechanism: Mechanism, users: int, most: i
     for _ in range(parties - 1):
         noise = together(noise, one)
     left_out = 1 - sum(noise.values())
-    tree = mechanism.reading.tree
-    sent = [tuple(int(row) for row in tree.of_leaves(np.eye(tree.values)[value])) for value in range(tree.values)]
+    tree = mechanism.estimator.tree
+    sent = [
+        tuple(int(row) for row in tree.sum_leaves(np.eye(tree.value_count)[value])) for value in range(tree.value_count)
+    ]
     curve = sdp.amplify(mechanism, users, effort="quick")
     for ratio in RATIOS:
         truth = worst_of_all(noise, sent, users - 1, ratio)
@@ -146,7 +150,7 @@ def test_the_tree_of_the_issue() -> None:
     assert sdp.amplify(mechanism, 10_000_000, effort="quick").epsilon(1e-14).upper == pytest.approx(3.945, abs=1e-3)
     assert mechanism.messages_per_user == pytest.approx(10.0156, abs=1e-3)
     task = Ranges(1024)
-    nodes = np.mean([len(mechanism.tree.decompose(*ends)) for ends in task.ranges])
+    nodes = np.mean([len(mechanism.tree.decompose(*ends)) for ends in task.sample_ranges])
     assert math.sqrt(76 * nodes) == pytest.approx(24.18, abs=0.01)
     assert task.standard_error(mechanism, 10_000_000) == pytest.approx(11.82, abs=0.01)
 
@@ -159,19 +163,19 @@ def test_the_tree_of_the_issue() -> None:
 def test_real_messages_have_the_stated_law(mechanism: Mechanism) -> None:
     """Over 600 collections every node's mean and variance, ranges too, and intervals; each within 5.5 deviations."""
     assert isinstance(mechanism, sdp.PoissonDUMP | sdp.RangeTree)
-    from shuffledp.mechanisms.ability import range_answers
-    from shuffledp.sampling.random import source_of
+    from shuffledp.mechanisms.base.capabilities import find_range_estimator
+    from shuffledp.sampling.random_sources import resolve_source
 
-    answers = range_answers(mechanism)
+    answers = find_range_estimator(mechanism)
     assert answers is not None
-    source = source_of(np.random.default_rng(12))
+    source = resolve_source(np.random.default_rng(12))
     values = np.arange(500) ** 2 % mechanism.options
     ranges = [(low, high) for low, high in itertools.combinations(range(mechanism.options + 1), 2)][:-1]
     ranges = [ends for ends in ranges if ends != (0, mechanism.options)]
     truth = np.array([((values >= low) & (values < high)).sum() for low, high in ranges])
     times, nodes, answered, inside = 600, [], [], []
     for _ in range(times):
-        added = mechanism.drawn_by_shuffler(source)
+        added = mechanism.draw_shuffler_messages(source)
         sent = mechanism.encode(values, source)
         sent = sent if added is None else np.concatenate([sent, added])
         estimate = mechanism.estimate(mechanism.unpack(mechanism.pack(sent)), users=500)
@@ -193,12 +197,12 @@ def test_real_messages_have_the_stated_law(mechanism: Mechanism) -> None:
 
 def test_numbers_of_dummies_are_exactly_poisson() -> None:
     """Large means are sums of draws: mean and variance of 20,000 numbers within 5.5 deviations."""
-    from shuffledp.mechanisms.parts.poisson_dummy import PoissonDummies
-    from shuffledp.sampling.random import source_of
+    from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDummies
+    from shuffledp.sampling.random_sources import resolve_source
 
     for kinds, mean, honest in ((10, 0.02, 100), (10, 50.0, 100), (1000, 30.0, 100)):
         dummies = PoissonDummies(kinds, mean, honest)
-        drawn = dummies.numbers(20_000, source_of(np.random.default_rng(4)))
+        drawn = dummies.draw_counts(20_000, resolve_source(np.random.default_rng(4)))
         expected = kinds * mean / honest
         assert abs(drawn.mean() - expected) < 5.5 * math.sqrt(expected / 20_000)
         spread = math.sqrt((2 * expected**2 + expected) / 20_000)
@@ -223,16 +227,17 @@ def test_bad_settings_are_a_sentence(make: object, sentence: str) -> None:
         make()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("honest", "users"), [(2, 2), (0, 2), (3, 2)])
 def test_a_tree_of_cancelling_noise_by_brute_force(honest: int, users: int) -> None:
     """Two levels, all counts of the four changed nodes: δ is within what the cut leaves open; colluding users too."""
     mechanism = sdp.CancellingTree(options=3, rate=2.5, shape=0.8, ratio=0.1, honest=honest)
     assert mechanism.height == 2
     with mp.workdps(20):
-        law = cancelling.pair_law(users if honest else 1, max(1, honest), 2.5, 0.8, 0.1, 4)
+        law = cancelling_noise.pair_law(users if honest else 1, max(1, honest), 2.5, 0.8, 0.1, 4)
     curve = sdp.amplify(mechanism, users, effort="quick")
     for epsilon in (0.0, 0.5, 2.0):
-        low, high = cancelling.divergence(law, epsilon, (1, -1, 1, -1))
+        low, high = cancelling_noise.divergence(law, epsilon, (1, -1, 1, -1))
         upper = curve.delta(epsilon).upper
         assert low * (1 - 1e-9) <= upper <= high * 1.002 + 1e-9
         assert high - low < 0.02
@@ -241,16 +246,16 @@ def test_a_tree_of_cancelling_noise_by_brute_force(honest: int, users: int) -> N
 @pytest.mark.parametrize("honest", [0, 400])
 def test_a_tree_of_cancelling_noise_has_the_stated_errors(honest: int) -> None:
     """Over 400 collections every range's mean and mean square are as stated, and intervals hold 93–97% of truths."""
-    from shuffledp.sampling.random import source_of
+    from shuffledp.sampling.random_sources import resolve_source
 
     mechanism = sdp.CancellingTree(options=30, rate=0.4, shape=4.0, ratio=0.8, honest=honest, fan_out=6)
-    source = source_of(np.random.default_rng(3))
+    source = resolve_source(np.random.default_rng(3))
     values = np.arange(400) ** 2 % 30
     ranges = [ends for ends in itertools.combinations(range(0, 31, 3), 2) if ends != (0, 30)]
     truth = np.array([((values >= low) & (values < high)).sum() for low, high in ranges])
     found, inside = [], []
     for _ in range(400):
-        sent = [mechanism.encode(values, source), mechanism.drawn_by_shuffler(source)]
+        sent = [mechanism.encode(values, source), mechanism.draw_shuffler_messages(source)]
         messages = np.concatenate([part for part in sent if part is not None])
         answer = mechanism.ranges(mechanism.estimate(messages, users=400), ranges)
         found.append(answer.value)

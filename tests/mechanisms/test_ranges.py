@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.ability import answers_ranges, range_answers
+from shuffledp.mechanisms.base.capabilities import find_range_estimator, supports_ranges
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.tasks import Ranges
 
 FLAT = [
@@ -20,7 +20,9 @@ FLAT = [
     for name, kind in all_mechanisms().items()
     if kind.task == "frequency"
     for example in kind.examples()
-    if range_answers(example) is not None and example.messages_per_user <= 6 and not example.crowd.varies
+    if find_range_estimator(example) is not None
+    and example.messages_per_user <= 6
+    and not example.message_plan.is_variable
 ]
 
 
@@ -39,7 +41,7 @@ def test_sums_of_counts_have_their_exact_variance(mechanism: Mechanism) -> None:
     options = estimates.shape[1]
     rng = np.random.default_rng(3)
     weights = np.concatenate([np.eye(options), np.triu(np.ones((options, options))), rng.normal(0, 1, (4, options))])
-    answers = range_answers(mechanism)
+    answers = find_range_estimator(mechanism)
     assert answers is not None
     every = []
     for option in range(options):
@@ -48,10 +50,10 @@ def test_sums_of_counts_have_their_exact_variance(mechanism: Mechanism) -> None:
         moved = (estimates - mean) @ weights.T
         exact = chances[option] @ moved**2
         every.append(exact)
-        found = answers.reading.combined_variance(weights, np.eye(options)[option], 1)
+        found = answers.estimator.combined_variance(weights, np.eye(options)[option], 1)
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
     held = rng.integers(0, 50, options).astype(float)
-    found = answers.reading.combined_variance(weights, held, int(held.sum()))
+    found = answers.estimator.combined_variance(weights, held, int(held.sum()))
     np.testing.assert_allclose(found, held @ np.array(every), rtol=1e-9, atol=1e-9)
 
 
@@ -60,7 +62,7 @@ def test_flat_ranges_are_unbiased_and_use_the_total(mechanism: Mechanism) -> Non
     """A range and the rest of the domain add up to all users, with one error; for each by the whole output law."""
     estimates, chances = one_user(mechanism)
     options = estimates.shape[1]
-    answers = range_answers(mechanism)
+    answers = find_range_estimator(mechanism)
     assert answers is not None
     ranges = [(0, end) for end in range(1, options + 1)] + [(end, options) for end in range(1, options)]
     found = [answers.ranges(Estimate(one, np.zeros(options), 1), ranges).value for one in estimates]
@@ -75,11 +77,11 @@ def test_flat_ranges_are_unbiased_and_use_the_total(mechanism: Mechanism) -> Non
 
 def test_the_total_helps_where_messages_do_not_tell_it() -> None:
     """Bits drawn independently: a range of most values has no more error than the few values that are left."""
-    answers = range_answers(sdp.OUE(2.0, 40))
+    answers = find_range_estimator(sdp.OUE(2.0, 40))
     assert answers is not None
     held = np.full(40, 25.0)
-    plain = [float(answers.reading.combined_variance(np.arange(40) < end, held, 1000)) for end in (10, 30)]
-    told = answers.variance_of(held, 1000, [(0, 10), (0, 30)])
+    plain = [float(answers.estimator.combined_variance(np.arange(40) < end, held, 1000)) for end in (10, 30)]
+    told = answers.range_variance_at_counts(held, 1000, [(0, 10), (0, 30)])
     assert told[0] < plain[0] < plain[1]
     assert told[1] == pytest.approx(told[0])
 
@@ -87,13 +89,13 @@ def test_the_total_helps_where_messages_do_not_tell_it() -> None:
 def test_what_cannot_add_up_is_not_asked() -> None:
     """Where options hang together in ways that are not known exactly; and what is no question of counts."""
     kinds = all_mechanisms()
-    assert answers_ranges(kinds["krr"])
-    assert answers_ranges(kinds["range-queries"])
+    assert supports_ranges(kinds["krr"])
+    assert supports_ranges(kinds["range-queries"])
     for name in ("local-hash", "balls-into-bins", "laplace"):
-        assert not answers_ranges(kinds[name])
+        assert not supports_ranges(kinds[name])
     assert not Ranges.can_use(kinds["privset"])
     seeds = sdp.Compressed(sdp.KRR(1.0, 1 << 20))
-    assert range_answers(seeds) is not None
+    assert find_range_estimator(seeds) is not None
 
 
 TREES = [(2, 2), (3, 2), (8, 2), (13, 2), (13, 3), (16, 4), (30, 7), (5, 5), (10, 16)]
@@ -105,18 +107,18 @@ def test_the_two_passes_are_weighted_least_squares(values: int, fan_out: int) ->
     rng = np.random.default_rng(values)
     tree = ValueTree(values, fan_out)
     spreads = rng.uniform(0.5, 3.0, tree.height)
-    incidence = tree.of_leaves(np.eye(values)).T
-    variance = np.repeat(spreads, tree.sizes)
+    incidence = tree.sum_leaves(np.eye(values)).T
+    variance = np.repeat(spreads, tree.level_sizes)
     root = 1 / np.sqrt(variance)
     free = (incidence[:, :-1] - incidence[:, -1:]) * root[:, None]
     solve = np.linalg.pinv(free)
-    value, total = rng.normal(100.0, 30.0, tree.nodes), 900.0
+    value, total = rng.normal(100.0, 30.0, tree.node_count), 900.0
     leaves = solve @ ((value - total * incidence[:, -1]) * root)
     expected = np.append(leaves, total - leaves.sum())
-    np.testing.assert_allclose(tree.consistent(value, spreads, total), incidence @ expected, rtol=1e-10, atol=1e-8)
+    np.testing.assert_allclose(tree.make_consistent(value, spreads, total), incidence @ expected, rtol=1e-10, atol=1e-8)
     asked = np.array([np.arange(low, low + values) // values == 0 for low in range(values)], dtype=float)
     asked = np.concatenate([asked, np.triu(np.ones((values, values)))])
-    weights, whole = tree.weights(asked, spreads)
+    weights, whole = tree.adjoint_weights(asked, spreads)
     np.testing.assert_allclose(weights @ value + whole * total, asked @ expected, rtol=1e-10, atol=1e-8)
     moved = np.concatenate([np.eye(values - 1), -np.ones((1, values - 1))])
     exact = np.diag(asked @ moved @ (solve @ solve.T) @ moved.T @ asked.T)
@@ -128,11 +130,11 @@ def test_consistency_of_sampled_levels_halves_the_error() -> None:
     mechanism = sdp.RangeQueries(6.0, 6)
     held = np.full(64, 20_000 / 64)
     task = Ranges(64)
-    tree = mechanism.reading.tree
-    alone = np.zeros((len(task.ranges), tree.nodes))
-    for row, ends in zip(alone, task.ranges, strict=True):
+    tree = mechanism.estimator.tree
+    alone = np.zeros((len(task.sample_ranges), tree.node_count))
+    for row, ends in zip(alone, task.sample_ranges, strict=True):
         row[tree.decompose(*ends)] = 1.0
-    nodes = np.sqrt(mechanism.reading.combined_variance(alone, held, 20_000).mean())
+    nodes = np.sqrt(mechanism.estimator.combined_variance(alone, held, 20_000).mean())
     consistent = task.standard_error(mechanism, 20_000)
     assert nodes == pytest.approx(184.7, abs=0.1)
     assert consistent == pytest.approx(75.45, abs=0.01)
@@ -151,7 +153,7 @@ def test_ranges_of_a_collection_lie_within_their_intervals() -> None:
         sdp.PureDUMP(40),
         sdp.RangeQueries(4.0, 6),
     ):
-        answers = range_answers(mechanism)
+        answers = find_range_estimator(mechanism)
         assert answers is not None
         inside, square = [], np.zeros(len(ranges))
         for _ in range(80):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from shuffledp.mechanisms.frequency.rappor import RAPPOR
+from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])

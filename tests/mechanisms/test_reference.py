@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shuffledp.mechanisms.base.proposal import integers_below
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.parts.reference import integers_below
-from tests.mechanisms.toy import acceptance
-from tests.mechanisms.with_reference import WITH_REFERENCE, examples, pure_table
+from tests.mechanisms.toy_mechanisms import acceptance
+from tests.mechanisms.with_proposal import WITH_PROPOSAL, examples, pure_table
 
 FALSE_ALARM = 1e-7
 SAMPLES = 20_000
@@ -23,15 +23,15 @@ every_example = pytest.mark.parametrize("mechanism", [pytest.param(one, id=name)
 
 def test_these_mechanisms_give_a_reference_law() -> None:
     """Where it is natural: uniform, independent bits, or what is likeliest of each message; no other has a table."""
-    found = {name for name, kind in all_mechanisms().items() if kind.examples()[0].reference is not None}
-    assert found == {*WITH_REFERENCE, "gaussian", "privunit-g", "privhs"}
+    found = {name for name, kind in all_mechanisms().items() if kind.examples()[0].proposal is not None}
+    assert found == {*WITH_PROPOSAL, "gaussian", "privunit-g", "privhs"}
 
 
 @every_example
 def test_output_laws_are_within_the_stated_ratios_of_the_reference(mechanism: Any) -> None:
     """From the table alone: ρ = R(x)/(C·acceptance) is one law for all inputs, and C and ε are the exact extremes."""
     table = pure_table(mechanism)
-    ratio = Fraction(mechanism.reference.ratio)
+    ratio = Fraction(mechanism.proposal.ratio)
     laws = []
     for value, row in zip(table.inputs, table.probabilities, strict=True):
         chances = acceptance(mechanism, value, table.messages)
@@ -41,9 +41,9 @@ def test_output_laws_are_within_the_stated_ratios_of_the_reference(mechanism: An
     np.testing.assert_allclose(laws, np.broadcast_to(laws[0], np.shape(laws)), rtol=1e-14)
     assert math.fsum(laws[0]) == pytest.approx(1, rel=1e-13)
     ratios = np.array([[float(p) for p in row] for row in table.probabilities]) / laws[0]
-    assert ratios.max() == pytest.approx(mechanism.reference.ratio, rel=1e-13)
-    assert ratios.min() == pytest.approx(float(mechanism.reference.least_ratio), rel=1e-13)
-    assert np.abs(np.log(ratios)).max() == pytest.approx(mechanism.reference.deletion_epsilon, rel=1e-12)
+    assert ratios.max() == pytest.approx(mechanism.proposal.ratio, rel=1e-13)
+    assert ratios.min() == pytest.approx(float(mechanism.proposal.min_ratio), rel=1e-13)
+    assert np.abs(np.log(ratios)).max() == pytest.approx(mechanism.proposal.deletion_epsilon, rel=1e-12)
 
 
 @every_example
@@ -52,11 +52,11 @@ def test_reference_messages_follow_the_reference_law(mechanism: Any) -> None:
     from scipy.stats import chi2
 
     table = pure_table(mechanism)
-    chances = acceptance(mechanism, table.inputs[0], table.messages) * mechanism.reference.ratio
+    chances = acceptance(mechanism, table.inputs[0], table.messages) * mechanism.proposal.ratio
     law = np.array([float(p) for p in table.probabilities[0]]) / chances
-    words = np.random.default_rng(5).integers(0, 1 << 64, (SAMPLES, mechanism.reference.words), dtype=np.uint64)
-    messages = mechanism.reference.messages(words)
-    np.testing.assert_array_equal(messages[:50], mechanism.reference.messages(words[:50]))
+    words = np.random.default_rng(5).integers(0, 1 << 64, (SAMPLES, mechanism.proposal.word_count), dtype=np.uint64)
+    messages = mechanism.proposal.draw_messages(words)
+    np.testing.assert_array_equal(messages[:50], mechanism.proposal.draw_messages(words[:50]))
     assert messages.dtype == table.messages.dtype
     columns = {bytes(row): number for number, row in enumerate(mechanism.pack(table.messages))}
     seen = np.zeros(len(columns))

@@ -14,10 +14,10 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms.combined.repeated import Repeated
-from shuffledp.mechanisms.vector.privhs import PrivHS
-from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
+from shuffledp.mechanisms.vector.privunit import PrivUnitOptimized
+from shuffledp.mechanisms.vector.privunit_g import PrivHS
 from shuffledp.mechanisms.vector.sqkr import SQKR
-from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.numerics.positive_part import PositivePartMean
 from tests.mechanisms.test_unit_ball import divergence, random_density
 
 
@@ -54,7 +54,7 @@ def test_the_product_of_two_levels_dominates_products(seed: int) -> None:
     """Two runs of any laws with densities between the levels diverge less than the product; exact fractions."""
     rng = Random(seed)
     inner = SQKR(0.8, 2)
-    gamma, share = inner.region.uniform_share, inner.region.share
+    gamma, share = inner.response.uniform_share, inner.response.share
     high = gamma + (1 - gamma) / share
     weights = [Fraction(1, 6), Fraction(1, 3), Fraction(1, 2)]
     laws = [
@@ -74,7 +74,7 @@ def test_the_product_of_two_levels_dominates_products(seed: int) -> None:
 def test_parameters_against_the_product_table() -> None:
     """Ratio, total variation and blanket of three runs, from the eight-fold product of three classes each."""
     inner = SQKR(0.7, 2)
-    gamma, share = inner.region.uniform_share, inner.region.share
+    gamma, share = inner.response.uniform_share, inner.response.share
     high = gamma + (1 - gamma) / share
     first = [share * high, share * gamma, (1 - 2 * share) * gamma]
     second = [first[1], first[0], first[2]]
@@ -94,15 +94,15 @@ def test_parameters_against_the_product_table() -> None:
 def test_more_runs_than_one_hide_better_than_their_total_epsilon_says() -> None:
     """Four runs at ε = 1 amplify to less than any randomizer at ε = 4."""
     ours = sdp.amplify(Repeated(PrivHS(1.0, 64), 4), 10_000, effort="quick").epsilon(1e-6)
-    general = sdp.amplify(sdp.VariationRatio.of_ldp(4.0), 10_000, effort="quick").epsilon(1e-6)
+    general = sdp.amplify(sdp.VariationRatio.from_ldp(4.0), 10_000, effort="quick").epsilon(1e-6)
     assert ours.upper < 0.8 * general.upper
 
 
 def test_what_it_is_made_of_is_data() -> None:
     """Equal where the runs are equal, and whole after being sent elsewhere."""
     made, again, more = Repeated(PrivHS(1.0, 3), 2), Repeated(PrivHS(1.0, 3), 2), Repeated(PrivHS(1.0, 3), 3)
-    assert made.values == again.values
-    for name in ("wire", "reading"):
+    assert made.domain == again.domain
+    for name in ("encoding", "estimator"):
         part = getattr(made, name)
         assert part == getattr(again, name) != getattr(more, name)
         assert pickle.loads(pickle.dumps(part)) == part

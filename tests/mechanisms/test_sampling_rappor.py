@@ -16,8 +16,8 @@ import pytest
 from flint import ctx
 
 from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR
-from shuffledp.numerics.expectation import PositivePartMean
-from tests.oracle import exact
+from shuffledp.numerics.positive_part import PositivePartMean
+from tests.oracle import exact_enumeration
 
 SMALL = [
     SamplingRAPPOR(epsilon, options, items)
@@ -31,7 +31,7 @@ every_small = pytest.mark.parametrize("mechanism", SMALL, ids=str)
 def test_parameters_are_the_least_ones(mechanism: SamplingRAPPOR) -> None:
     """p, beta, q and q_common are the largest of the enumerated table; q_common where there is a common part."""
     stated = mechanism.variation_ratio().describe()
-    found = list(exact.variation_ratio_of_table(mechanism.table().probabilities).values())
+    found = list(exact_enumeration.variation_ratio_of_table(mechanism.table().probabilities).values())
     assert float(max(f.p for f in found)) == pytest.approx(stated["p"], rel=1e-14)
     assert float(max(f.q for f in found)) == pytest.approx(stated["q0"], rel=1e-14)
     assert 0 <= Fraction(stated["beta"]) - max(f.beta for f in found) <= 1e-15
@@ -68,7 +68,7 @@ def test_the_stated_pair_is_the_worst(options: int, items: int, users: int) -> N
         for a, b, w in zip(rows[0], rows[other], floor, strict=True):
             value = (a - ratio * b) / w
             weights[value] = weights.get(value, Fraction(0)) + w
-        mean = exact.positive_part_mean(list(weights), list(weights.values()), users)
+        mean = exact_enumeration.positive_part_mean(list(weights), list(weights.values()), users)
         by_difference[len(set(held) ^ set(sets[0]))] = float(mean / users)
     ordered = [by_difference[key] for key in sorted(by_difference)]
     assert ordered == sorted(ordered)
@@ -95,7 +95,7 @@ def test_the_attack_is_a_real_crowd(mechanism: SamplingRAPPOR) -> None:
         for a, b, w in zip(rows[0], rows[-1], hiding, strict=True):
             value = (a - ratio * b) / w
             weights[value] = weights.get(value, Fraction(0)) + w
-        truth = float(exact.positive_part_mean(list(weights), list(weights.values()), users) / users)
+        truth = float(exact_enumeration.positive_part_mean(list(weights), list(weights.values()), users) / users)
         stated = PositivePartMean(pair.law, users).bracket(math.log(float(ratio))).upper_float()
         assert stated == pytest.approx(truth, rel=1e-9)
 

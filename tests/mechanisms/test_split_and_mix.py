@@ -10,15 +10,20 @@ import pytest
 from scipy import stats
 
 import shuffledp as sdp
-from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.mean.split_and_mix import SplitAndMix
-from shuffledp.mechanisms.parts.mixed_loss import LaplaceSum, MixedLoss, PartialLaplaceSum
-from shuffledp.mechanisms.parts.modular_share import WRAP_CHANCE, ModularShares
-from shuffledp.numerics.ball import round_up
-from shuffledp.numerics.mixing_graph import mixing_distance
-from shuffledp.numerics.polya import PolyaDifferenceLaw
-from shuffledp.sampling.random import source_of
-from tests.oracle.shared_messages import Counts, one_user, product
+from shuffledp._core.errors import NotApplicable
+from shuffledp.mechanisms.correlated_noise.split_and_mix import (
+    WRAP_CHANCE,
+    LaplaceSum,
+    ModularShares,
+    PartialLaplaceSum,
+    SplitAndMix,
+    SplitAndMixLoss,
+    mixing_distance,
+)
+from shuffledp.numerics.distributions import PolyaDifferenceLaw
+from shuffledp.numerics.intervals import round_up
+from shuffledp.sampling.random_sources import resolve_source
+from tests.oracle.shared_messages import Counts, combine_multisets, user_multisets
 
 EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -35,7 +40,7 @@ def wrapped_share(base: int, rate: float, honest: int) -> np.ndarray:
 
 def user_view(base: int, messages: int, value: int, noise: np.ndarray) -> Counts:
     """The law of the multiset of a user's messages."""
-    laws = [one_user(base, messages, (value + z) % base) for z in range(base)]
+    laws = [user_multisets(base, messages, (value + z) % base) for z in range(base)]
     keys = np.unique(np.concatenate([law[0] for law in laws]))
     chances = np.zeros(len(keys))
     for z, (found, ways) in enumerate(laws):
@@ -53,7 +58,7 @@ def all_views(users: int, base: int, messages: int, levels: int, rate: float, ho
         views = []
         for view in alone:
             for other in others:
-                view = product(view, alone[other])
+                view = combine_multisets(view, alone[other])
             views.append(view[1])
         found.append(views)
     return found
@@ -85,7 +90,7 @@ def test_no_messages_tell_more(users: int, base: int, messages: int, levels: int
     share = Fraction(users, honest)
     whole = LaplaceSum(Fraction(rate), levels)
     noise = whole if share >= 1 else PartialLaplaceSum(Fraction(rate), levels, share)
-    loss = MixedLoss(noise, distance, "")
+    loss = SplitAndMixLoss(noise, distance, "")
     upper, lower = loss.profile(np.array(EPSILONS))
     assert (lower <= upper).all()
     for epsilon, bound in zip(EPSILONS, upper, strict=True):
@@ -93,6 +98,7 @@ def test_no_messages_tell_more(users: int, base: int, messages: int, levels: int
     assert upper[0] < 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("users", "colluding", "messages"), [(3, 1, 3), (4, 2, 3), (3, 0, 2)])
 def test_colluding_users_hide_nobody(users: int, colluding: int, messages: int) -> None:
     """The mechanism itself, with a modulus that nothing wraps around: those who collude are taken off."""
@@ -106,6 +112,7 @@ def test_colluding_users_hide_nobody(users: int, colluding: int, messages: int) 
         assert noise + mixing >= min(1.0, curve.delta(epsilon=epsilon).upper)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("honest", "messages"), [(2, 3), (3, 2)])
 def test_whoever_knows_the_others_attains_the_noises_part(honest: int, messages: int) -> None:
     """The lower value is below what all messages tell, and above all but what mixing adds."""
@@ -178,7 +185,7 @@ def test_a_wider_shift_tells_more() -> None:
 def test_shares_add_up_modulo_n(modulus: int) -> None:
     shares = ModularShares(modulus, 7)
     numbers = np.arange(-50, 50)
-    split = shares.split(numbers, source_of(np.random.default_rng(1)))
+    split = shares.split(numbers, resolve_source(np.random.default_rng(1)))
     assert split.shape == (100, 7)
     assert split.min() >= 0
     assert split.max() < modulus
@@ -186,11 +193,11 @@ def test_shares_add_up_modulo_n(modulus: int) -> None:
         assert (sum(row) - number) % modulus == 0
     total = sum(map(int, split.ravel().tolist()))
     sums = shares.digit_sums(split.ravel())
-    assert shares.centred(sums, 0, 0) % modulus == total % modulus
+    assert shares.unwrap_sum(sums, 0, 0) % modulus == total % modulus
 
 
 def test_all_shares_but_their_sum_are_uniform() -> None:
-    split = ModularShares(3, 3).split(np.full(27_000, 2), source_of(np.random.default_rng(2)))
+    split = ModularShares(3, 3).split(np.full(27_000, 2), resolve_source(np.random.default_rng(2)))
     kinds, seen = np.unique(split, axis=0, return_counts=True)
     assert len(kinds) == 9
     assert ((seen - 3000) ** 2 / 3000).sum() < stats.chi2.isf(1e-7, 8)
@@ -221,7 +228,7 @@ def test_estimates_drawn_by_their_law_are_those_of_messages() -> None:
     mechanism = SplitAndMix(rate=0.02, levels=30, modulus=1 << 24, messages=2, honest=50)
     rng, users = np.random.default_rng(4), 100
     held = np.full(10, users // 10)
-    drawn = np.array([mechanism.reading.simulate(held, users, rng).value[0] for _ in range(4000)])
+    drawn = np.array([mechanism.estimator.simulate(held, users, rng).value[0] for _ in range(4000)])
     values = (np.repeat(np.arange(10), users // 10) + 0.5) / 10
     stated = float(mechanism.variance(values)[0])
     assert abs(drawn.mean() - 0.5) <= 6 * math.sqrt(stated / 4000)
@@ -233,7 +240,7 @@ def test_estimates_drawn_by_their_law_are_those_of_messages() -> None:
 
 def test_a_sum_that_may_wrap_around_is_refused() -> None:
     mechanism = SplitAndMix(rate=0.1, levels=10, modulus=1 << 12, messages=4, honest=100)
-    assert mechanism.reading.wrap_chance(300) <= WRAP_CHANCE
+    assert mechanism.estimator.wrap_chance(300) <= WRAP_CHANCE
     with pytest.raises(NotApplicable, match=r"a sum of 400 users may wrap around modulo 4096 .* larger modulus\."):
         sdp.amplify(mechanism, users=400, effort="quick")
     with pytest.raises(ValueError, match=r"^SplitAndMix: a sum of 400 users may wrap around"):
@@ -259,10 +266,10 @@ def test_a_design_has_room_for_twice_the_users() -> None:
     """More people than were planned may come; the estimate and the guarantee are still there."""
     for users in (300, 10_000, 1_000_000):
         mechanism = SplitAndMix(**next(SplitAndMix.designs({}, users, 1.0, 1e-8, 1)))
-        assert mechanism.reading.wrap_chance(2 * users) <= WRAP_CHANCE
+        assert mechanism.estimator.wrap_chance(2 * users) <= WRAP_CHANCE
         assert sdp.amplify(mechanism, users=2 * users, effort="quick").epsilon(delta=1e-8).upper <= 1.0
         expected = SplitAndMix(**next(SplitAndMix.designs({"users": 9 * users}, users, 1.0, 1e-8, 1)))
-        assert expected.reading.wrap_chance(18 * users) <= WRAP_CHANCE
+        assert expected.estimator.wrap_chance(18 * users) <= WRAP_CHANCE
         assert expected.honest == users
 
 

@@ -9,14 +9,17 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import shuffledp as sdp
-from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.parts.skellam_sum import SkellamSum, skellam_tail
-from shuffledp.mechanisms.parts.vector_noise import VectorChange
-from shuffledp.mechanisms.vector.split_and_mix_vector import SplitAndMixVector
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.trial import Offer, Trial
+from shuffledp._core.errors import NotApplicable
+from shuffledp.mechanisms.correlated_noise.split_and_mix_vector import (
+    SkellamSum,
+    SplitAndMixVector,
+    VectorChange,
+    skellam_tail,
+)
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate, Trial
 from shuffledp.sampling import rounding
-from shuffledp.sampling.random import source_of
+from shuffledp.sampling.random_sources import resolve_source
 
 REACH = 400
 
@@ -57,7 +60,7 @@ def test_two_coordinates_by_enumeration(change: tuple[int, int]) -> None:
 
 def test_much_noise_is_nearly_normal() -> None:
     """Within a tenth of the exact Gaussian deviation."""
-    from shuffledp.tradeoff.gaussian_trade_off import gaussian_delta
+    from shuffledp.privacy.tradeoff import gaussian_delta
 
     for epsilon in (0.5, 1.0, 3.0):
         exact = float(gaussian_delta(np.array(1 / 4.5), epsilon))
@@ -80,11 +83,11 @@ def test_no_rounded_vectors_are_further_apart_than_is_said(shape: str) -> None:
         bound = VectorChange(levels, dimension, shape)
         vectors = rng.standard_normal((4000, dimension))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) if shape == "ball" else np.abs(vectors).max()
-        whole, left = rounding.grid_position(rounding.units_of_signed(vectors), 2 * levels)
+        whole, left = rounding.grid_position(rounding.signed_to_units(vectors), 2 * levels)
         low, high = whole - levels, whole - levels + (left > 0)
         far = np.maximum(np.abs(low), np.abs(high))
         assert ((2 * far) ** 2).sum(axis=1).max() <= bound.length**2
-        assert (2 * far).sum(axis=1).max() <= bound.total
+        assert (2 * far).sum(axis=1).max() <= bound.absolute_sum
 
 
 def test_fewer_users_add_less_noise() -> None:
@@ -102,10 +105,10 @@ def test_fewer_users_add_less_noise() -> None:
 def test_a_plan_is_at_a_curators_error() -> None:
     goal = Goal(sdp.tasks.UnitVectorMean(64), 100_000, sdp.Target(1.0, 1e-6))
     (offer,) = Trial("split-and-mix-vector", SplitAndMixVector, goal).run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     assert offer.proof.upper <= 1.0
-    assert offer.standard_error <= 1.2 * goal.yardstick.standard_error
-    assert offer.standard_error >= goal.yardstick.standard_error
+    assert offer.standard_error <= 1.2 * goal.central_baseline.standard_error
+    assert offer.standard_error >= goal.central_baseline.standard_error
 
 
 @pytest.mark.parametrize("shape", ["ball", "box"])
@@ -126,7 +129,7 @@ def test_intervals_cover_what_they_say(shape: str) -> None:
 
 def test_messages_say_which_coordinate_they_are_of() -> None:
     mechanism = SplitAndMixVector(3, scale=1e-3, levels=4, modulus=1 << 10, messages=3, honest=1)
-    sent = mechanism.randomize(mechanism.check([[0.0, 0.5, -0.75]]), source_of(np.random.default_rng(0)))
+    sent = mechanism.randomize(mechanism.check([[0.0, 0.5, -0.75]]), resolve_source(np.random.default_rng(0)))
     places, shares = np.divmod(sent, 1 << 10)
     assert places.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert (shares.reshape(3, 3).sum(axis=1) % (1 << 10)).tolist() == [0, 2, (1 << 10) - 3]

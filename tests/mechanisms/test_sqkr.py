@@ -13,7 +13,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.vector import sqkr
 from shuffledp.mechanisms.vector.sqkr import SQKR
-from shuffledp.sampling.frame import HadamardFrame, transform
+from shuffledp.sampling.geometry import HadamardFrame, hadamard_transform
 from tests.oracle.tables import hadamard_sign
 
 
@@ -29,11 +29,11 @@ def test_the_transform_is_the_hadamard_matrix(length: int) -> None:
     for column in rng.integers(0, length, 5).tolist():
         row = np.zeros((1, length))
         row[0, column] = 1.0
-        found = transform(row)[0]
+        found = hadamard_transform(row)[0]
         for place in rng.integers(0, length, 20).tolist():
             assert found[place] == hadamard_sign(column, place)
     rows = rng.normal(size=(3, length))
-    np.testing.assert_allclose(transform(transform(rows)), length * rows, atol=1e-9)
+    np.testing.assert_allclose(hadamard_transform(hadamard_transform(rows)), length * rows, atol=1e-9)
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 5, 64, 100])
@@ -52,7 +52,7 @@ def test_the_frame_is_tight_and_public(dimension: int) -> None:
 
 def test_the_public_frame_stays_the_same() -> None:
     """Clients and servers of different versions must agree: the first frame, written down."""
-    rows, row_signs, column_signs = HadamardFrame(3)._public
+    rows, row_signs, column_signs = HadamardFrame(3)._rows_and_signs
     assert rows.tolist() == [3, 5, 6]
     assert row_signs.tolist() == [1.0, 1.0, 1.0]
     assert np.sign(column_signs).tolist() == [-1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0]
@@ -93,13 +93,14 @@ def test_there_is_no_bias(epsilon: float, dimension: int) -> None:
     """Over the exact law: E[reported sign of k] = (b/N)(1−γ)·a_k/c, and what finish makes of it is the vector."""
     mechanism = SQKR(epsilon, dimension)
     for vector in unit_vectors(3, dimension):
-        shares = mechanism.written.coefficients(vector[None])[0]
+        shares = mechanism.frame_coefficients.coefficients(vector[None])[0]
         mean_signs = (
-            shares * float(1 - mechanism.region.uniform_share) * mechanism.sign_count / mechanism.public_frame.size
+            shares * float(1 - mechanism.response.uniform_share) * mechanism.sign_count / mechanism.public_frame.size
         )
         np.testing.assert_allclose(mechanism.finish(mean_signs, 1).value, vector, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_the_measured_bias_is_below_half_a_percent() -> None:
     """600,000 users with one vector: the estimate along it is 1 within 0.5%, five of its standard errors.
 
@@ -142,10 +143,10 @@ def test_the_table_is_randomized_response_on_the_signs(signs: int, dimension: in
     mechanism = SQKR(1.5, dimension, signs=signs)
     table = mechanism.table()
     sets = math.comb(mechanism.public_frame.size, signs)
-    keep = 1 - mechanism.region.uniform_share
+    keep = 1 - mechanism.response.uniform_share
     for value, row in zip(table.inputs, table.probabilities, strict=True):
         chances = dict(zip(map(tuple, table.messages.tolist()), row, strict=True))
-        plus = (1 + mechanism.written.coefficients(value[None])[0]) / 2
+        plus = (1 + mechanism.frame_coefficients.coefficients(value[None])[0]) / 2
         for places in itertools.combinations(range(mechanism.public_frame.size), signs):
             messages = [
                 tuple(2 * k + s for k, s in zip(places, bits, strict=True))

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.frequency.krr import KRR
-from shuffledp.mechanisms.frequency.subset import Subset
-from shuffledp.mechanisms.parts.subset_response import _total_variance
+from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.mechanisms.frequency.subset_selection import Subset, _total_variance
 
 
 @pytest.mark.parametrize(("options", "size"), [(2, 1), (5, 2), (7, 3), (6, 5), (128, 34)])
@@ -24,9 +23,11 @@ def test_parameters_are_the_published_ones(options: int, size: int) -> None:
     parameters = mechanism.variation_ratio()
     assert parameters.beta == pytest.approx((ratio - 1) * comb(options - 2, size - 1) / scale, rel=1e-14)
     assert parameters.p == pytest.approx(ratio, rel=1e-14)
-    assert float(mechanism.reading.own) == pytest.approx(ratio * comb(options - 1, size - 1) / scale, rel=1e-14)
+    assert float(mechanism.estimator.true_support) == pytest.approx(
+        ratio * comb(options - 1, size - 1) / scale, rel=1e-14
+    )
     other = (ratio * (comb(options - 2, size - 2) if size > 1 else 0) + comb(options - 2, size - 1)) / scale
-    assert float(mechanism.reading.other) == pytest.approx(other, rel=1e-14)
+    assert float(mechanism.estimator.false_support) == pytest.approx(other, rel=1e-14)
 
 
 def test_the_best_size_is_next_to_the_rule_of_thumb() -> None:
@@ -61,7 +62,7 @@ def test_a_large_instance() -> None:
     few = Subset(12.0, 10**6)
     messages = few.encode(np.full(1000, 999_999), rng=np.random.default_rng(2))
     assert messages.shape == (1000, few.subset_size)
-    assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.reading.own), abs=0.1)
+    assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.estimator.true_support), abs=0.1)
 
 
 @pytest.mark.parametrize(("epsilon", "options"), [(1.0, 40), (4.0, 300)])

@@ -14,16 +14,14 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.table_law import TableLaw
-from shuffledp.mechanisms.parts.table_reading import TableReading
-from shuffledp.mechanisms.parts.unit_table import UnitTable
-from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
+from shuffledp.mechanisms.base.domain import Category
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.table_law import TableLaw, UnitTable
+from shuffledp.mechanisms.custom.table_mechanism import TableEstimator
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.sampling.random import RandomSource, source_of
-from tests.oracle import exact
+from shuffledp.sampling.random_sources import RandomSource, resolve_source
+from tests.oracle import exact_enumeration
 
 HALF = Fraction(1, 2)
 
@@ -32,7 +30,7 @@ HALF = Fraction(1, 2)
 def test_the_exact_table_of_randomized_response_has_its_law(options: int) -> None:
     """Units of 2^-64/d do not fit into 64 bits; parameters, blanket and one attack are still those of KRR, exactly."""
     krr = sdp.KRR(1.3, options)
-    law = TableLaw.of("Mine", krr.table().probabilities)
+    law = TableLaw.from_rows("Mine", krr.table().probabilities)
     assert law.table.units.dtype == object
     ours, theirs = law.variation_ratio(), krr.law.variation_ratio()
     assert (ours.p, ours.beta) == (theirs.p, theirs.beta)
@@ -80,8 +78,8 @@ def test_small_fractions_are_whole_numbers_and_fine_ones_answer_the_same() -> No
     """The same random tables with units that fit and with units a thousand times finer than fit: one law."""
     rng = Random(3)
     for size in ((2, 3), (4, 3), (3, 6)):
-        rows = exact.random_table(rng, *size)
-        small = TableLaw.of("Mine", rows)
+        rows = exact_enumeration.random_table(rng, *size)
+        small = TableLaw.from_rows("Mine", rows)
         assert small.table.units.dtype == np.int64
         fine = TableLaw("Mine", UnitTable(small.table.units.astype(object) * (1 << 72)))
         assert fine.table.fractions() == small.table.fractions() == tuple(map(tuple, rows))
@@ -94,8 +92,8 @@ def test_small_fractions_are_whole_numbers_and_fine_ones_answer_the_same() -> No
 
 def test_floats_are_the_law_of_the_table_that_is_run() -> None:
     rows = [[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]
-    law, mechanism = TableLaw.of("Mine", rows), sdp.FromTable(rows)
-    assert law.table == mechanism.executed
+    law, mechanism = TableLaw.from_rows("Mine", rows), sdp.FromTable(rows)
+    assert law.table == mechanism.unit_table
     assert law.variation_ratio() == mechanism.variation_ratio()
     assert law.table.fractions() == mechanism.table().probabilities
 
@@ -120,18 +118,18 @@ def test_floats_are_the_law_of_the_table_that_is_run() -> None:
 )
 def test_bad_tables(rows: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match="Mine") as caught:
-        TableLaw.of("Mine", rows)
+        TableLaw.from_rows("Mine", rows)
     assert str(caught.value) == sentence
 
 
 def test_tables_compare_and_travel_by_their_numbers() -> None:
     """Equal numbers are one table, whatever made them; what arrives cannot be written to."""
-    table = UnitTable.of("Mine", [[HALF, HALF], [Fraction(1, 4), Fraction(3, 4)]])
+    table = UnitTable.from_rows("Mine", [[HALF, HALF], [Fraction(1, 4), Fraction(3, 4)]])
     again = UnitTable(np.array([[2, 2], [1, 3]]))
     assert table == again
     assert hash(table) == hash(again)
     assert table != UnitTable(np.array([[2, 2], [3, 1]]))
-    for law in (TableLaw("Mine", table), TableLaw.of("Mine", sdp.KRR(1.0, 3).table().probabilities)):
+    for law in (TableLaw("Mine", table), TableLaw.from_rows("Mine", sdp.KRR(1.0, 3).table().probabilities)):
         law.variation_ratio()
         travelled = pickle.loads(pickle.dumps(law))
         assert travelled == law
@@ -141,9 +139,9 @@ def test_tables_compare_and_travel_by_their_numbers() -> None:
 
 
 def test_units_that_are_too_fine_cannot_be_drawn() -> None:
-    table = UnitTable.of("Mine", sdp.KRR(1.0, 3).table().probabilities)
+    table = UnitTable.from_rows("Mine", sdp.KRR(1.0, 3).table().probabilities)
     with pytest.raises(ValueError, match=r"^UnitTable: drawing needs units of at least 2\^-62, got finer ones"):
-        table.draw(np.zeros(3, dtype=np.int64), source_of(np.random.default_rng(1)))
+        table.draw(np.zeros(3, dtype=np.int64), resolve_source(np.random.default_rng(1)))
 
 
 @dataclass(frozen=True)
@@ -157,20 +155,20 @@ class Thirds(Mechanism):
         return tuple(tuple(HALF if x == y else Fraction(1, 4) for y in range(3)) for x in range(3))
 
     @cached_property
-    def values(self) -> OneOption:
-        return OneOption("Thirds", 3)
+    def domain(self) -> Category:
+        return Category("Thirds", 3)
 
     @cached_property
     def law(self) -> TableLaw:
-        return TableLaw.of("Thirds", self.rows)
+        return TableLaw.from_rows("Thirds", self.rows)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("Thirds", 3)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("Thirds", 3)
 
     @cached_property
-    def reading(self) -> TableReading:
-        return TableReading("Thirds", self.law.table)
+    def estimator(self) -> TableEstimator:
+        return TableEstimator("Thirds", self.law.table)
 
     def randomize(self, values: Any, source: RandomSource) -> Any:
         return self.law.table.draw(values, source)

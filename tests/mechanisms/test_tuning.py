@@ -14,8 +14,8 @@ def test_a_tuning_names_a_constructor_argument_and_a_range(name: str) -> None:
     """Each tuning is an argument of the constructor, with an ordered range; what is whole starts whole."""
     kind = all_mechanisms()[name]
     arguments = {field.name for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
-    assert bool(kind.tuning) == kind.built_from_numbers
-    for tuning in kind.tuning:
+    assert bool(kind.tunable) == kind.has_numeric_settings
+    for tuning in kind.tunable:
         assert tuning.name in arguments
-        assert tuning.least < tuning.most
-        assert not tuning.whole or tuning.least == int(tuning.least)
+        assert tuning.minimum < tuning.maximum
+        assert not tuning.is_integer or tuning.minimum == int(tuning.minimum)

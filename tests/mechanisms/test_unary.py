@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from shuffledp.mechanisms.frequency.oue import OUE
-from shuffledp.mechanisms.frequency.rappor import RAPPOR
-from shuffledp.mechanisms.parts.unary import UnaryBits, UnaryLaw
-from shuffledp.numerics.expectation import PositivePartMean
-from tests.oracle import exact
+from shuffledp.mechanisms.frequency.unary_encoding import OUE, RAPPOR, UnaryBits, UnaryLaw
+from shuffledp.numerics.positive_part import PositivePartMean
+from tests.oracle import exact_enumeration
 
 KINDS: list[type[RAPPOR | OUE]] = [RAPPOR, OUE]
 SMALL = [kind(epsilon, options) for kind in KINDS for epsilon in (0.1, 1.0, 5.0) for options in (2, 3, 4, 6)]
@@ -30,16 +28,16 @@ every_small = pytest.mark.parametrize("mechanism", SMALL, ids=str)
 @every_small
 def test_both_have_one_law_that_differs_in_numbers_only(mechanism: RAPPOR | OUE) -> None:
     """The law is data: the options and the two chances of a 1, those of the estimator."""
-    bits = UnaryBits(mechanism.options, mechanism.reading.own, mechanism.reading.other)
+    bits = UnaryBits(mechanism.options, mechanism.estimator.true_support, mechanism.estimator.false_support)
     assert mechanism.law == UnaryLaw(bits)
-    assert mechanism.law != UnaryLaw(UnaryBits(mechanism.options + 1, bits.own, bits.other))
+    assert mechanism.law != UnaryLaw(UnaryBits(mechanism.options + 1, bits.true_probability, bits.false_probability))
 
 
 @every_small
 def test_parameters_are_the_least_ones(mechanism: RAPPOR | OUE) -> None:
     """p, beta, q and q_common are those of the enumerated table, for every pair of inputs."""
     stated = mechanism.variation_ratio().describe()
-    for found in exact.variation_ratio_of_table(mechanism.table().probabilities).values():
+    for found in exact_enumeration.variation_ratio_of_table(mechanism.table().probabilities).values():
         for name in ("p", "beta"):
             assert 0 <= Fraction(stated[name]) - getattr(found, name) <= 1e-12 * stated[name]
         assert found.q == found.p
@@ -86,7 +84,7 @@ def _divergence(first: Any, second: Any, hiding: Any, users: int, ratio: Fractio
     weights: dict[Fraction, Fraction] = defaultdict(Fraction)
     for a, b, w in zip(first, second, hiding, strict=True):
         weights[(a - ratio * b) / w] += w
-    return float(exact.positive_part_mean(list(weights), list(weights.values()), users) / users)
+    return float(exact_enumeration.positive_part_mean(list(weights), list(weights.values()), users) / users)
 
 
 @every_kind
@@ -143,7 +141,7 @@ def test_no_bit_beyond_the_options_is_set(kind: type[RAPPOR | OUE]) -> None:
 def test_extreme_epsilon(kind: type[RAPPOR | OUE], epsilon: float) -> None:
     """The executed law stays strictly between useless and revealing, and inside the promise."""
     mechanism = kind(epsilon, 3)
-    s, r = mechanism.reading.own, mechanism.reading.other
+    s, r = mechanism.estimator.true_support, mechanism.estimator.false_support
     assert 0 < r < s < 1
     ratio = s * (1 - r) / (r * (1 - s))
     with ctx.workprec(256):
@@ -156,7 +154,7 @@ def test_gap_of_supports_is_exact(kind: type[RAPPOR | OUE]) -> None:
     """One supporting message moves the estimate by 1/(s - r), also where s and r are nearly the same float."""
     mechanism = kind(1e-12, 2)
     with_one, without = mechanism.finish(np.array([1, 0]), 1).value
-    gap = mechanism.reading.own - mechanism.reading.other
+    gap = mechanism.estimator.true_support - mechanism.estimator.false_support
     assert with_one - without == pytest.approx(float(1 / gap), rel=1e-12)
 
 

@@ -15,13 +15,10 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.parts.reference_report import heights
-from shuffledp.mechanisms.parts.unit_ball import directions_of
-from shuffledp.mechanisms.vector.privhs import PrivHS
-from shuffledp.mechanisms.vector.privunit import PrivUnit
-from shuffledp.mechanisms.vector.privunit_g import PrivUnitG
-from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
-from tests.oracle.exact import hockey_stick_of_counts
+from shuffledp.mechanisms.vector.privunit import PrivUnit, PrivUnitOptimized
+from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG
+from shuffledp.mechanisms.vector.unit_ball import heights, split_directions
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 KINDS: list[Any] = [PrivUnit, PrivUnitOptimized, PrivUnitG, PrivHS]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -41,12 +38,12 @@ def unit_vectors(rows: int, dimension: int, seed: int = 1) -> Any:
 )
 def test_the_errors_at_1024_numbers(epsilon: float, optimized: float, half_space: float) -> None:
     """Error over d, within 1% of the stated values; the published cap and normal vectors cost a little."""
-    assert PrivUnitOptimized(epsilon, 1024).reading.error / 1024 == pytest.approx(optimized, rel=0.01)
-    assert PrivHS(epsilon, 1024).reading.error / 1024 == pytest.approx(half_space, rel=0.01)
-    best = PrivUnitOptimized(epsilon, 1024).reading.error
-    assert best <= PrivUnitG(epsilon, 1024).reading.error * (1 + 1e-3)
-    assert PrivUnitG(epsilon, 1024).reading.error <= best * 1.01
-    assert best * 1.01 <= PrivUnit(epsilon, 1024).reading.error <= best * 1.5
+    assert PrivUnitOptimized(epsilon, 1024).estimator.squared_error / 1024 == pytest.approx(optimized, rel=0.01)
+    assert PrivHS(epsilon, 1024).estimator.squared_error / 1024 == pytest.approx(half_space, rel=0.01)
+    best = PrivUnitOptimized(epsilon, 1024).estimator.squared_error
+    assert best <= PrivUnitG(epsilon, 1024).estimator.squared_error * (1 + 1e-3)
+    assert PrivUnitG(epsilon, 1024).estimator.squared_error <= best * 1.01
+    assert best * 1.01 <= PrivUnit(epsilon, 1024).estimator.squared_error <= best * 1.5
 
 
 def error_by_quadrature(dimension: int, height: float, epsilon: float) -> float:
@@ -70,8 +67,8 @@ def test_the_error_against_quadrature(dimension: int, epsilon: float) -> None:
     """The ideal error by quadrature, plus what the noise of the lattice adds; and no other height does better."""
     mechanism = PrivUnitOptimized(epsilon, dimension)
     ideal = error_by_quadrature(dimension, mechanism.height, epsilon)
-    noise = dimension * (4 + 1 / 6) * mechanism.reading.step**2
-    assert mechanism.reading.error == pytest.approx((ideal + 1) * (1 + noise) - 1, rel=2e-5)
+    noise = dimension * (4 + 1 / 6) * mechanism.estimator.step**2
+    assert mechanism.estimator.squared_error == pytest.approx((ideal + 1) * (1 + noise) - 1, rel=2e-5)
     assert noise < 1e-4
     for factor in (0.9, 0.98, 1.02, 1.1):
         assert error_by_quadrature(dimension, mechanism.height * factor, epsilon) > ideal
@@ -82,7 +79,7 @@ def test_the_half_space_scale(epsilon: float) -> None:
     """(e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2), as printed."""
     for d in (2, 3, 50, 1024):
         printed = math.sqrt(math.pi) / math.tanh(epsilon / 2) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
-        assert PrivHS(epsilon, d).reading.scale == pytest.approx(printed, rel=1e-12)
+        assert PrivHS(epsilon, d).estimator.scale == pytest.approx(printed, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +110,7 @@ def test_large_vectors(mechanism: Any) -> None:
 def test_the_guarantee_is_certified(kind: Any, epsilon: float, dimension: int) -> None:
     """1 + (1−γ)/(γs) ≤ e^ε, from exact fractions and a lower bound of e^ε; and not far below but for PrivUnit."""
     mechanism = kind(epsilon, dimension)
-    gamma, share = mechanism.region.uniform_share, mechanism.region.share
+    gamma, share = mechanism.response.uniform_share, mechanism.response.share
     with mpmath.workdps(60):
         ratio = 1 + (1 - gamma) / (gamma * share)
         log_ratio = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
@@ -134,11 +131,11 @@ def test_the_own_share_is_the_caps_less_the_float_error(kind: Any, epsilon: floa
         steps = [start + k * width for k in range(14) if start + k * width < mpmath.pi / 2] + [mpmath.pi / 2]
         inside = mpmath.quad(lambda t: mpmath.cos(t) ** (dimension - 2), steps)
         whole = mpmath.beta(mpmath.mpf(dimension - 1) / 2, mpmath.mpf(1) / 2)
-        places = -round(math.log2(mechanism.reading.step))
+        places = -round(math.log2(mechanism.estimator.step))
         error = math.sqrt(dimension) * 2.0 ** (places - 38) + dimension * 2.0 ** (places - 51) + 2.0**-30
         wanted = inside / whole * mpmath.exp(-2 * error)
-        assert float(mechanism.region.share) == pytest.approx(float(wanted), rel=1e-11)
-        assert mpmath.mpf(mechanism.region.share.numerator) / mechanism.region.share.denominator <= wanted
+        assert float(mechanism.response.share) == pytest.approx(float(wanted), rel=1e-11)
+        assert mpmath.mpf(mechanism.response.share.numerator) / mechanism.response.share.denominator <= wanted
     assert mechanism.report.realisation_error < 2e-6
 
 
@@ -184,21 +181,21 @@ def divergence(first: Any, second: Any, hiding: Any, users: int, ratio: Fraction
 def test_half_spaces_are_exact_halves(dimension: int) -> None:
     """Turned sign bits turn the message, and exactly one of the two is in the own set, ties included."""
     mechanism = PrivHS(1.0, dimension)
-    words = np.random.default_rng(4).integers(0, 1 << 64, (500, mechanism.reference.words), dtype=np.uint64)
+    words = np.random.default_rng(4).integers(0, 1 << 64, (500, mechanism.proposal.word_count), dtype=np.uint64)
     turned = words.copy()
     turned[:, 2 * words.shape[1] // 3 :] ^= np.uint64(1 << 63)
-    messages, opposite = mechanism.reference.messages(words), mechanism.reference.messages(turned)
+    messages, opposite = mechanism.proposal.draw_messages(words), mechanism.proposal.draw_messages(turned)
     np.testing.assert_array_equal(messages, -opposite)
     messages[:3, 0], messages[:3, 1] = 0, [5, -5, 7]
     opposite[:3] = -messages[:3]
     directions = unit_vectors(500, dimension, seed=5)
     directions[:3] = np.eye(dimension)[0]
     ahead, behind = (
-        mechanism.reference.in_own_set(directions, messages),
-        mechanism.reference.in_own_set(directions, opposite),
+        mechanism.proposal.in_response_set(directions, messages),
+        mechanism.proposal.in_response_set(directions, opposite),
     )
     assert (ahead ^ behind).all()
-    assert (ahead ^ mechanism.reference.in_own_set(-directions, messages)).all()
+    assert (ahead ^ mechanism.proposal.in_response_set(-directions, messages)).all()
     assert (heights(directions, messages)[:3] == 0).all() or dimension > 2
 
 
@@ -207,12 +204,12 @@ def test_own_sets_of_normal_vectors_have_the_stated_share(epsilon: float, dimens
     """100,000 reference vectors: the share in an own set is P(N ≥ h) within six standard errors; the bounds hold it."""
     mechanism = PrivUnitG(epsilon, dimension)
     share = math.erfc(mechanism.height / math.sqrt(2)) / 2
-    assert float(mechanism.region.share) < share < float(mechanism.region.share) * math.exp(mechanism.share_error)
+    assert float(mechanism.response.share) < share < float(mechanism.response.share) * math.exp(mechanism.share_error)
     assert mechanism.share_error < 2e-6
-    words = np.random.default_rng(6).integers(0, 1 << 64, (100_000, mechanism.reference.words), dtype=np.uint64)
-    messages = mechanism.reference.messages(words)
+    words = np.random.default_rng(6).integers(0, 1 << 64, (100_000, mechanism.proposal.word_count), dtype=np.uint64)
+    messages = mechanism.proposal.draw_messages(words)
     direction = np.tile(unit_vectors(1, dimension), (len(messages), 1))
-    seen = mechanism.reference.in_own_set(direction, messages).mean()
+    seen = mechanism.proposal.in_response_set(direction, messages).mean()
     assert abs(seen - share) <= 6 * math.sqrt(share * (1 - share) / len(messages))
 
 
@@ -223,28 +220,28 @@ def test_messages_follow_the_reference_and_the_acceptance(mechanism: PrivHS | Pr
     Six standard errors each; what the opposite direction's own set has is never in the direction's.
     """
     users, rng = 30_000, np.random.default_rng(7)
-    gamma, share = float(mechanism.region.uniform_share), float(mechanism.region.share)
+    gamma, share = float(mechanism.response.uniform_share), float(mechanism.response.share)
     unit = unit_vectors(1, mechanism.dimension)
     for length in (1.0, 0.5):
         values = mechanism.check(np.tile(unit * length, (users, 1)))
-        directions, _ = directions_of(values)
-        own = mechanism.reference.in_own_set(directions, mechanism.encode(values, rng=rng)).mean()
+        directions, _ = split_directions(values)
+        own = mechanism.proposal.in_response_set(directions, mechanism.encode(values, rng=rng)).mean()
         both = gamma * share + (1 - gamma) * (1 + length) / 2
         assert abs(own - both) <= 6 * math.sqrt(both * (1 - both) / users)
-        words = rng.integers(0, 1 << 64, (users, mechanism.reference.words), dtype=np.uint64)
-        messages = mechanism.reference.messages(words)
-        accept = mechanism.reference.acceptance(values, messages)
+        words = rng.integers(0, 1 << 64, (users, mechanism.proposal.word_count), dtype=np.uint64)
+        messages = mechanism.proposal.draw_messages(words)
+        accept = mechanism.proposal.acceptance(values, messages)
         assert accept.max() <= 1
-        assert accept.min() >= gamma / mechanism.reference.ratio * (1 - 1e-12)
-        weights = accept * mechanism.reference.ratio
+        assert accept.min() >= gamma / mechanism.proposal.ratio * (1 - 1e-12)
+        weights = accept * mechanism.proposal.ratio
         assert abs(weights.mean() - 1) <= 6 * weights.std() / math.sqrt(users)
-        inside = weights * mechanism.reference.in_own_set(directions, messages)
+        inside = weights * mechanism.proposal.in_response_set(directions, messages)
         assert abs(inside.mean() - both) <= 6 * inside.std() / math.sqrt(users)
-        alone = [mechanism.reference.acceptance(values[k : k + 1], messages[k : k + 1])[0] for k in range(20)]
+        alone = [mechanism.proposal.acceptance(values[k : k + 1], messages[k : k + 1])[0] for k in range(20)]
         assert alone == accept[:20].tolist()
-    low, high = math.log(gamma), math.log(mechanism.reference.ratio)
-    assert mechanism.reference.deletion_epsilon == pytest.approx(max(-low, high), rel=1e-5)
-    assert mechanism.reference.deletion_epsilon >= max(-low, high) * (1 - 1e-15)
+    low, high = math.log(gamma), math.log(mechanism.proposal.ratio)
+    assert mechanism.proposal.deletion_epsilon == pytest.approx(max(-low, high), rel=1e-5)
+    assert mechanism.proposal.deletion_epsilon >= max(-low, high) * (1 - 1e-15)
 
 
 @pytest.mark.parametrize("mechanism", [PrivUnitOptimized(3.0, 3), PrivUnit(4.0, 40)], ids=repr)
@@ -252,11 +249,11 @@ def test_caps_are_hit_as_often_as_stated(mechanism: PrivUnit | PrivUnitOptimized
     """P(⟨V, x⟩ ≥ height) is γq + 1 − γ, within six standard errors and what the noise blurs at the edge."""
     users = 30_000
     values = np.tile(unit_vectors(1, mechanism.dimension), (users, 1))
-    heights = mechanism.encode(values, rng=np.random.default_rng(8)) @ values[0] * mechanism.reading.step
-    gamma, share = float(mechanism.region.uniform_share), float(mechanism.region.share)
+    heights = mechanism.encode(values, rng=np.random.default_rng(8)) @ values[0] * mechanism.estimator.step
+    gamma, share = float(mechanism.response.uniform_share), float(mechanism.response.share)
     wanted = gamma * share + 1 - gamma
     seen = (heights >= mechanism.height).mean()
-    blur = (np.abs(heights - mechanism.height) < 10 * mechanism.reading.step).mean()
+    blur = (np.abs(heights - mechanism.height) < 10 * mechanism.estimator.step).mean()
     assert blur < 0.08
     assert abs(seen - wanted) <= 6 * math.sqrt(wanted * (1 - wanted) / users) + blur
 
@@ -266,7 +263,7 @@ def test_amplification(kind: Any) -> None:
     """The certified ε of 10,000 users, not above any ε0-LDP randomizer's; an attack only where its law is exact."""
     mechanism = kind(3.0, 256)
     value = sdp.amplify(mechanism, 10_000, effort="quick").epsilon(1e-6)
-    general = sdp.amplify(sdp.VariationRatio.of_ldp(3.0), 10_000, effort="quick").epsilon(1e-6)
+    general = sdp.amplify(sdp.VariationRatio.from_ldp(3.0), 10_000, effort="quick").epsilon(1e-6)
     assert value.certified
     assert value.guarantee
     assert (value.lower is None) == (kind is not PrivHS)
@@ -289,7 +286,7 @@ def test_large_dimensions_and_large_epsilon(kind: Any) -> None:
     wide = kind(2.0, 1 << 20)
     message = wide.encode(np.full((1, 1 << 20), 2.0**-10), rng=np.random.default_rng(1))
     assert message.shape == (1, 1 << 20)
-    assert math.isfinite(wide.reading.error)
+    assert math.isfinite(wide.estimator.squared_error)
     for d, epsilon in ((2, 1e-5), (5, 200.0), (1000, 1e4)):
         sure = kind(epsilon, d)
         messages = sure.encode(np.eye(d)[:2], rng=np.random.default_rng(1))
@@ -347,9 +344,9 @@ def test_the_published_cap_obeys_its_conditions(epsilon: float) -> None:
     """Some split ε0 + ε1 grants the height by one of the two printed inequalities, and q then has the ratio ε1 asks."""
     for d in (3, 100, 1024):
         mechanism = PrivUnit(epsilon, d)
-        height, budget = mechanism.height, epsilon - mechanism._best[1]
+        height, budget = mechanism.height, epsilon - mechanism._best_split[1]
         linear = height <= math.tanh(budget / 2) * math.sqrt(math.pi / (2 * (d - 1))) * (1 + 1e-12)
         cost = math.log(d) / 2 + math.log(6) - (d - 1) / 2 * math.log(1 - height**2) + math.log(height)
         assert linear or (height >= math.sqrt(2 / d) and cost <= budget * (1 + 1e-12))
-        share = float(mechanism.region.share)
+        share = float(mechanism.response.share)
         assert math.log((1 - share) / share) <= budget + 1e-5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism
 
 EXAMPLES = [example for kind in catalogue.all_mechanisms().values() for example in kind.examples()]
 
@@ -15,7 +15,7 @@ EXAMPLES = [example for kind in catalogue.all_mechanisms().values() for example 
 def test_the_mask_is_what_each_row_alone_says(mechanism: Mechanism) -> None:
     """Row by row, ``unpack`` takes a row exactly where the mask says so; and a user's own message is always good."""
     generator = np.random.default_rng(5)
-    sent = mechanism.pack(mechanism.encode(mechanism.probe(), generator))
+    sent = mechanism.pack(mechanism.encode(mechanism.audit_pair(), generator))
     assert mechanism.valid(sent).all()
     width = mechanism.message_bytes
     rows = generator.integers(0, 256, (60, width), dtype=np.uint8)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms import catalogue, visitor
+from shuffledp.mechanisms import catalogue, plugins
 
 TOY = '''
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ class Toy(KRR):
 @pytest.fixture(autouse=True)
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is gone after it."""
-    before, files, modules = dict(visitor._registered), dict(visitor._files), set(sys.modules)
-    monkeypatch.setenv(visitor.FILES, "")
+    before, files, modules = dict(plugins._registered), dict(plugins._files), set(sys.modules)
+    monkeypatch.setenv(plugins.FILES_VARIABLE, "")
     yield
-    visitor._registered.clear()
-    visitor._registered.update(before)
-    visitor._files.clear()
-    visitor._files.update(files)
+    plugins._registered.clear()
+    plugins._registered.update(before)
+    plugins._files.clear()
+    plugins._files.update(files)
     for name in set(sys.modules) - modules:
         if name.startswith(("visitor_", "toy_package")):
             del sys.modules[name]
@@ -53,11 +53,11 @@ def written(folder: Path, text: str, name: str = "mine.py") -> Path:
 def test_a_file_brings_its_mechanisms(tmp_path: Path) -> None:
     """By their names, for the whole process; reading the file twice gives the same classes."""
     path = written(tmp_path, TOY.format(name="toy"))
-    found = visitor.load(path)
+    found = plugins.load_file(path)
     assert list(found) == ["toy"]
-    assert visitor.load(str(path))["toy"] is found["toy"]
-    assert catalogue.kind_of("toy") is found["toy"]
-    assert catalogue.kind_of("compressed-toy") is found["toy"]
+    assert plugins.load_file(str(path))["toy"] is found["toy"]
+    assert catalogue.find_buildable_class("toy") is found["toy"]
+    assert catalogue.find_buildable_class("compressed-toy") is found["toy"]
     made = catalogue.build("toy", 1.0, {"options": "8"})
     own = sdp.amplify(sdp.KRR(1.0, 8), 1000, effort="quick").epsilon(1e-6)
     assert sdp.amplify(made, 1000, effort="quick").epsilon(1e-6).upper == own.upper
@@ -67,11 +67,11 @@ def test_a_file_brings_its_mechanisms(tmp_path: Path) -> None:
 def test_whose_law_it_is(tmp_path: Path) -> None:
     """Nothing to say of our own; file, class and digest of another."""
     path = written(tmp_path, TOY.format(name="toy"))
-    said = visitor.origin(visitor.load(path)["toy"])
+    said = plugins.origin(plugins.load_file(path)["toy"])
     assert said is not None
     assert said.startswith("mine.py:Toy, sha256 ")
     assert len(said.rpartition(" ")[2]) == 64
-    assert visitor.origin(sdp.KRR) is None
+    assert plugins.origin(sdp.KRR) is None
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) ->
     path = written(tmp_path, text)
     for _ in range(2):
         with pytest.raises(ValueError, match=sentence) as caught:
-            visitor.load(path)
+            plugins.load_file(path)
         assert "\n" not in str(caught.value)
-    assert visitor.registered() == {}
+    assert plugins.registered_mechanisms() == {}
     assert not list(tmp_path.glob("__pycache__"))
 
 
 def test_a_mended_file_is_read_anew(tmp_path: Path) -> None:
     """Once its name is free."""
     with pytest.raises(ValueError, match="the catalogue's own"):
-        visitor.load(written(tmp_path, TOY.format(name="krr")))
-    assert list(visitor.load(written(tmp_path, TOY.format(name="mended")))) == ["mended"]
+        plugins.load_file(written(tmp_path, TOY.format(name="krr")))
+    assert list(plugins.load_file(written(tmp_path, TOY.format(name="mended")))) == ["mended"]
 
 
 def test_a_class_of_this_process() -> None:
@@ -113,38 +113,38 @@ def test_a_class_of_this_process() -> None:
     class Noted(sdp.KRR):
         name = "noted"
 
-    visitor.register(Noted)
-    assert catalogue.kind_of("noted") is Noted
-    assert visitor.origin(Noted) == f"{__name__}:{Noted.__qualname__}"
+    plugins.register(Noted)
+    assert catalogue.find_buildable_class("noted") is Noted
+    assert plugins.origin(Noted) == f"{__name__}:{Noted.__qualname__}"
     Noted.__module__ = sdp.KRR.__module__
-    assert visitor.origin(Noted) is not None
+    assert plugins.origin(Noted) is not None
     for bad in (sdp.Mechanism, 3):
         with pytest.raises(TypeError, match="expected a Mechanism"):
-            visitor.register(bad)  # type: ignore[arg-type]
+            plugins.register(bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the catalogue's own"):
-        visitor.register(sdp.KRR)
+        plugins.register(sdp.KRR)
 
 
 def test_what_is_no_python_file(tmp_path: Path) -> None:
     """Missing, a folder, another ending."""
     for path in (tmp_path / "missing.py", tmp_path, written(tmp_path, "x = 1", "mine.txt")):
         with pytest.raises(ValueError, match="expected a Python file"):
-            visitor.load(path)
+            plugins.load_file(path)
 
 
 def test_two_files_cannot_share_a_name(tmp_path: Path) -> None:
     """The first one keeps it."""
-    first = visitor.load(written(tmp_path, TOY.format(name="toy"), "a.py"))["toy"]
+    first = plugins.load_file(written(tmp_path, TOY.format(name="toy"), "a.py"))["toy"]
     with pytest.raises(ValueError, match="taken by another class"):
-        visitor.load(written(tmp_path, TOY.format(name="toy"), "b.py"))
-    assert catalogue.kind_of("toy") is first
+        plugins.load_file(written(tmp_path, TOY.format(name="toy"), "b.py"))
+    assert catalogue.find_buildable_class("toy") is first
 
 
 def test_a_process_that_is_started_afresh_knows_them_too(tmp_path: Path) -> None:
     """A class travels by its name, and the catalogue of the new process finds it."""
-    kind = visitor.load(written(tmp_path, TOY.format(name="toy")))["toy"]
+    kind = plugins.load_file(written(tmp_path, TOY.format(name="toy")))["toy"]
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        assert pool.submit(visitor.origin, kind).result() == visitor.origin(kind)
+        assert pool.submit(plugins.origin, kind).result() == plugins.origin(kind)
         made = pool.submit(catalogue.build, "toy", 1.0, {"options": "8"}).result()
     assert made == kind(1.0, 8)  # type: ignore[call-arg]
 
@@ -158,7 +158,7 @@ def installed(folder: Path, entries: str, body: str = TOY.format(name="guest")) 
     info = folder / "toy_package-1.0.dist-info"
     info.mkdir()
     written(info, "Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n", "METADATA")
-    written(info, f"[{visitor.GROUP}]\n{entries}\n", "entry_points.txt")
+    written(info, f"[{plugins.ENTRY_POINT_GROUP}]\n{entries}\n", "entry_points.txt")
     importlib.invalidate_caches()
 
 
@@ -166,14 +166,14 @@ def test_an_installed_package_offers_a_mechanism(tmp_path: Path, monkeypatch: py
     """Found by its name, imported when it is first asked for."""
     monkeypatch.syspath_prepend(tmp_path)
     installed(tmp_path, "guest = toy_package:Toy")
-    catalogue.kind_of("krr")
-    assert "guest" in visitor.names()
+    catalogue.find_buildable_class("krr")
+    assert "guest" in plugins.plugin_names()
     assert "toy_package" not in sys.modules
-    kind = catalogue.kind_of("guest")
-    assert visitor.entry_points() == {"guest": kind}
-    assert visitor.origin(kind) == "toy_package:Toy"
+    kind = catalogue.find_buildable_class("guest")
+    assert plugins.load_entry_points() == {"guest": kind}
+    assert plugins.origin(kind) == "toy_package:Toy"
     with pytest.raises(ValueError, match=r"krr, .*guest, got 'nobody'"):
-        catalogue.kind_of("nobody")
+        catalogue.find_buildable_class("nobody")
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_bad_entry_points_are_one_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     installed(tmp_path, entries, body)
     with pytest.raises(ValueError, match=sentence):
-        visitor.entry_points()
-    assert catalogue.kind_of("krr") is sdp.KRR
+        plugins.load_entry_points()
+    assert catalogue.find_buildable_class("krr") is sdp.KRR
 
 
 def test_importing_the_package_looks_for_no_plug_ins() -> None:

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.itemset.wheel import Wheel
-from shuffledp.mechanisms.keyvalue.collision import Collision
-from shuffledp.sampling import digits
-from shuffledp.sampling.linear_hash import best_buckets, best_prime, is_prime
-from shuffledp.sampling.random import SeededSource
+from shuffledp.mechanisms.itemset.wheel_and_collision import Collision, Wheel
+from shuffledp.sampling import rounding
+from shuffledp.sampling.hashing import best_buckets, best_prime, is_prime
+from shuffledp.sampling.random_sources import SeededSource
 
 SMALL = [
     Wheel(1.0, 4, 2, arc=0.2, circle=5),
@@ -52,7 +51,7 @@ def test_supports_are_exact_for_every_set(mechanism: Wheel | Collision) -> None:
         assert sum(law) == 1
         for point in range(mechanism.arcs.hashing.points):
             chance = sum(p for p, on in zip(law, steps[:, point] < mechanism.arcs.arc_places, strict=True) if on)
-            assert chance == (mechanism.arcs.own_arc if point in held else mechanism.arcs.arc_share)
+            assert chance == (mechanism.arcs.true_arc_probability if point in held else mechanism.arcs.arc_share)
 
 
 @small
@@ -67,17 +66,17 @@ def test_bounds_hold_against_enumeration(mechanism: Wheel | Collision) -> None:
     assert max(map(max, laws)) / min(map(min, laws)) <= Fraction(parameters.p)
     # Some arcs are disjoint, so that the probability off them is the least one possible.
     if mechanism.items * mechanism.arcs.arc_places < mechanism.arcs.places:
-        assert min(map(min, laws)) >= mechanism.arcs.region.outside / len(laws[0])
+        assert min(map(min, laws)) >= mechanism.arcs.response.outside_density / len(laws[0])
 
 
 @small
 def test_overlap_is_not_above_the_true_one(mechanism: Wheel | Collision) -> None:
-    inside = mechanism.arcs.region.inside
+    inside = mechanism.arcs.response.inside_density
     covered = [
         np.array([p * len(law) == inside for p in law]) for law in map(mechanism.arcs.law_of, point_sets(mechanism))
     ]
     least = min(Fraction(int((a & b).sum()), len(a)) for a, b in itertools.combinations(covered, 2))
-    printed_only = 2 * mechanism.arcs.region.share - 1
+    printed_only = 2 * mechanism.arcs.response.share - 1
     assert max(least, printed_only) >= mechanism.arcs.least_overlap
 
 
@@ -92,8 +91,8 @@ def test_overlap_for_independent_arcs() -> None:
 def test_beta_is_between_independence_and_print(items: int, epsilon: float) -> None:
     """For defaults the bound is within a few per cent of what fully independent arcs would give."""
     mechanism = Wheel(epsilon, 1000, items)
-    h, ell = mechanism.arcs.region.share, mechanism.arcs.arc_share
-    gap = mechanism.arcs.region.inside - mechanism.arcs.region.outside
+    h, ell = mechanism.arcs.response.share, mechanism.arcs.arc_share
+    gap = mechanism.arcs.response.inside_density - mechanism.arcs.response.outside_density
     beta = mechanism.variation_ratio().beta
     assert beta < float(gap * h)
     assert beta >= float(gap * (h - (1 - (1 - ell) ** items) ** 2)) * (1 - 1e-12)
@@ -104,26 +103,29 @@ def test_printed_values_for_disjoint_arcs() -> None:
     """Without overlap, β is the table's sℓ(e^ε−1)/(sℓe^ε+1−sℓ) and s(e^ε−1)/(se^ε+l−s)."""
     wheel, collision = Wheel(1.0, 500, 3), Collision(1.0, 500, 3)
     for mechanism in (wheel, collision):
-        h = float(mechanism.arcs.region.share)
+        h = float(mechanism.arcs.response.share)
         printed = h * math.expm1(1) / (h * math.e + 1 - h)
         assert float(
-            (mechanism.arcs.region.inside - mechanism.arcs.region.outside) * mechanism.arcs.region.share
+            (mechanism.arcs.response.inside_density - mechanism.arcs.response.outside_density)
+            * mechanism.arcs.response.share
         ) == pytest.approx(printed, rel=1e-12)
-    assert float(wheel.reading.own) == pytest.approx(
+    assert float(wheel.estimator.true_support) == pytest.approx(
         float(wheel.arcs.arc_share) * math.e / (3 * float(wheel.arcs.arc_share) * (math.e - 1) + 1), rel=1e-12
     )
-    assert float(collision.arcs.own_arc) == pytest.approx(math.e / (3 * math.e + collision.arcs.places - 3), rel=1e-12)
+    assert float(collision.arcs.true_arc_probability) == pytest.approx(
+        math.e / (3 * math.e + collision.arcs.places - 3), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("mechanism", [Wheel(1.0, 40, 3), Wheel(1.0, 40, 3, arc=0.1, circle=11), Collision(2.0, 30, 2)])
 def test_decoding_equals_the_definition(mechanism: Wheel | Collision) -> None:
     rng = np.random.default_rng(6)
     messages = rng.integers(0, mechanism.arcs.places, (600, mechanism.arcs.hashing.width + 1)).astype(
-        digits.number_type(mechanism.arcs.places)
+        rounding.number_type(mechanism.arcs.places)
     )
     starts = messages[:, :-1].astype(int) @ mechanism.arcs.hashing.codes.T
     expected = ((messages[:, -1:].astype(int) - starts) % mechanism.arcs.places < mechanism.arcs.arc_places).sum(axis=0)
-    np.testing.assert_array_equal(mechanism.arcs.supports(messages), expected)
+    np.testing.assert_array_equal(mechanism.arcs.support_counts(messages), expected)
 
 
 @pytest.mark.parametrize(("items", "epsilon"), [(1, 1.0), (2, 0.3), (4, 1.0), (7, 3.0)])
@@ -146,7 +148,7 @@ def test_default_sizes_have_the_least_variance(items: int, epsilon: float) -> No
 def test_large_instances(mechanism: Wheel | Collision) -> None:
     """They encode, survive the wire in the stated bits, and have curves."""
     row = np.arange(mechanism.items) * 3 + 1
-    values = np.tile(row, (300, 1)) if isinstance(mechanism, Wheel) else np.tile(mechanism.probe(), (150, 1, 1))
+    values = np.tile(row, (300, 1)) if isinstance(mechanism, Wheel) else np.tile(mechanism.audit_pair(), (150, 1, 1))
     messages = mechanism.encode(values)
     wire = mechanism.pack(messages)
     assert wire.shape == (300, -(-mechanism.message_bits // 8))
@@ -176,8 +178,8 @@ def test_many_overlapping_arcs_still_find_a_place() -> None:
 
     mechanism = Wheel(5.0, 4, 2, arc=0.4, circle=5)
     starts = np.tile([[0, 1]], (50_000, 1))
-    places = mechanism.arcs.place(starts, SeededSource(np.random.default_rng(3)))
-    inside = mechanism.arcs.region.inside / 5
+    places = mechanism.arcs.draw_place(starts, SeededSource(np.random.default_rng(3)))
+    inside = mechanism.arcs.response.inside_density / 5
     law = np.array([float(inside)] * 3 + [float((1 - 3 * inside) / 2)] * 2) * 50_000
     counts = np.bincount(places, minlength=5)
     assert ((counts - law) ** 2 / law).sum() < chi2.isf(1e-7, 4)
@@ -187,12 +189,12 @@ def test_many_overlapping_arcs_still_find_a_place() -> None:
 def test_digits_survive_the_wire(base: int, count: int) -> None:
     rng = np.random.default_rng(base)
     rows = np.vstack([np.zeros(count, int), np.full(count, base - 1), rng.integers(0, base, (50, count))])
-    rows = rows.astype(digits.number_type(base))
-    wire = digits.pack(rows, base)
-    assert wire.shape[1] == -(-digits.wire_bits(base, count) // 8)
+    rows = rows.astype(rounding.number_type(base))
+    wire = rounding.pack(rows, base)
+    assert wire.shape[1] == -(-rounding.encoded_bits(base, count) // 8)
     numbers = [sum(int(d) * base ** (count - 1 - place) for place, d in enumerate(row)) for row in rows]
     assert [int.from_bytes(row.tobytes(), "big") for row in wire] == numbers
-    back, good = digits.unpack(wire, base, count)
+    back, good = rounding.unpack(wire, base, count)
     assert good.all()
     np.testing.assert_array_equal(back, rows)
 
@@ -201,7 +203,7 @@ def test_drawn_digits_are_uniform() -> None:
     """Chi-square over all pairs of neighbouring digits; false alarm 1e-7."""
     from scipy.stats import chi2
 
-    rows = digits.draw(SeededSource(np.random.default_rng(1)), 7, 20_000, 45)
+    rows = rounding.draw(SeededSource(np.random.default_rng(1)), 7, 20_000, 45)
     for place in (0, 19, 20, 43):
         counts = np.bincount(rows[:, place] * 7 + rows[:, place + 1], minlength=49)
         assert ((counts - 20_000 / 49) ** 2 / (20_000 / 49)).sum() < chi2.isf(1e-7, 48)

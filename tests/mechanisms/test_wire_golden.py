@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp.array import Bytes
+from shuffledp._core.types import Bytes
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "wire.json").read_text("utf-8"))["wire"]
@@ -27,7 +27,7 @@ def test_messages_from_a_fixed_seed_are_unchanged(name: str) -> None:
     """A new mechanism, or a new example, adds its line to tests/golden/wire.json; an old line never changes."""
     found = {}
     for place, mechanism in enumerate(all_mechanisms()[name].examples()):
-        values = np.concatenate([mechanism.probe()] * 50)
+        values = np.concatenate([mechanism.audit_pair()] * 50)
         messages = mechanism.encode(values, np.random.default_rng(5))
         found[f"{name}/{place}"] = digest(mechanism.pack(messages))
     assert found == {key: GOLDEN.get(key, "not there") for key in found}

@@ -12,8 +12,8 @@ from flint import arb, ctx
 from scipy.integrate import quad
 
 import shuffledp as sdp
-from shuffledp.metric.noise import WitchHatNoise
-from tests.oracle import exact
+from shuffledp.bounds.metric_amplification import WitchHatNoise
+from tests.oracle import exact_enumeration
 
 CASES = [(1.0, 1.0, 1.0), (1.0, 3.0, 0.5), (4.98, 4.1, 2.37)]
 
@@ -38,7 +38,7 @@ def test_every_two_points_are_private_for_their_distance(case: tuple[float, floa
             limit = (arb(far.numerator) / far.denominator).exp()
             assert arb(t[i]) <= limit * t[j]
     for k in (0, 7, 24):
-        assert int(mechanism.hat.weights(k).sum()) == mechanism.hat.whole
+        assert int(mechanism.hat.weights(k).sum()) == mechanism.hat.total_units
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -47,11 +47,11 @@ def test_the_grid_approaches_the_density(case: tuple[float, float, float]) -> No
     width, level, scale = case
     mechanism, norm = fine(*case), density_norm(*case)
     step = 2 * width / mechanism.grid
-    heights = np.array(mechanism.hat.units) / mechanism.hat.whole / step
+    heights = np.array(mechanism.hat.units) / mechanism.hat.total_units / step
     places = np.arange(len(heights)) * step
     np.testing.assert_allclose(heights, np.exp(-np.minimum(2 * places / scale, level)) / norm, rtol=3e-3)
     shrink = 1 - math.exp(-level) - level * math.exp(-level)
-    assert mechanism.reading.stretch == pytest.approx(norm / (scale * shrink), rel=3e-3)
+    assert mechanism.estimator.inverse_signal_share == pytest.approx(norm / (scale * shrink), rel=3e-3)
     reach, brim = level * scale / 2, math.exp(-level)
     edges = 2 / 3 * brim * ((width + reach) ** 3 - reach**3)
     middle = scale**3 / 2 - brim * scale**3 * (level**2 + 2 * level + 2) / 4
@@ -127,11 +127,11 @@ def test_a_pair_covers_the_real_protocol() -> None:
     """Three users, all datasets of the grid's points, exact; the attack is not above the truth of all inputs."""
     mechanism = sdp.WitchHat(2.0, half_width=1.0, scale=1.5, grid=3)
     points = np.linspace(-1, 1, 4).tolist()
-    rows = [list(mechanism.hat.of_unit(unit)) for unit in mechanism._units(np.array(points)).tolist()]
+    rows = [list(mechanism.hat.number_law(unit)) for unit in mechanism._units(np.array(points)).tolist()]
     ratio = Fraction(9, 8)
     for a, b in ((0, 1), (0, 3), (1, 2)):
         truth = max(
-            exact.shuffled_divergence([rows] * 3, first, second, others, ratio)
+            exact_enumeration.shuffled_divergence([rows] * 3, first, second, others, ratio)
             for first, second in ((a, b), (b, a))
             for others in combinations_with_replacement(range(4), 2)
         )
@@ -145,7 +145,7 @@ def test_a_pair_covers_the_real_protocol() -> None:
 def test_farther_points_are_worse_against_the_brim() -> None:
     """Exact: (1/n)·E(ΣG)_+ grows with the distance of two points, and no more once the hats are apart."""
     mechanism = sdp.WitchHat(2.0, half_width=1.0, scale=0.4, grid=12)
-    brim, whole = mechanism.hat.units[-1], mechanism.hat.whole
+    brim, whole = mechanism.hat.units[-1], mechanism.hat.total_units
     assert mechanism.grid >= 2 * mechanism.hat.reach
     for ratio in (Fraction(1), Fraction(6, 5), Fraction(3)):
         before = Fraction(0)
@@ -156,12 +156,13 @@ def test_farther_points_are_worse_against_the_brim() -> None:
                 value = (x - ratio * y) / Fraction(brim)
                 weights[value] = weights.get(value, Fraction(0)) + Fraction(brim, whole)
             weights[Fraction(0)] = weights.get(Fraction(0), Fraction(0)) + 1 - sum(weights.values())
-            now = exact.positive_part_mean(list(weights), list(weights.values()), 2)
+            now = exact_enumeration.positive_part_mean(list(weights), list(weights.values()), 2)
             assert now >= before
             assert steps <= 2 * mechanism.hat.reach or now == before
             before = now
 
 
+@pytest.mark.exhaustive
 def test_near_numbers_are_better_protected() -> None:
     mechanism = sdp.WitchHat(3.0, scale=0.5)
     users, delta = 20_000, 1e-6

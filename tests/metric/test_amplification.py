@@ -10,24 +10,26 @@ from random import Random
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.frequency.krr import KRR
-from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
-from shuffledp.metric.amplification import (
+from shuffledp.bounds.metric_amplification import (
     Amplification,
+    AmplifiedMetric,
     Corollary1,
     Corollary2,
     ExactClone,
+    LineLaplaceNoise,
+    MechanismMetric,
     MetricVariationRatio,
+    PlanarLaplaceNoise,
     Theorem1,
     UniformCorollary2,
     all_amplifications,
-    amplification_of,
+    find_amplification,
 )
-from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
-from shuffledp.metric.noise import LaplaceNoise, PlanarLaplaceNoise
-from shuffledp.privacy.space import Box, DistanceMatrix, Segment
-from tests.oracle import exact
-from tests.oracle.floating import delta_published_float, epsilon_root
+from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.mechanisms.metric.exponential import PaddedExponential
+from shuffledp.privacy.metric_space import Box, DistanceMatrix, Segment
+from tests.oracle import exact_enumeration
+from tests.oracle.double_precision import delta_published_float, epsilon_root
 
 USERS, DELTA = 100_000, 1e-7
 FAR = math.log(50)
@@ -46,7 +48,7 @@ def triangle(distance: float) -> DistanceMatrix:
 )
 def test_the_figures_of_the_theory(distance: float, closed: float, clone: float, lower: float) -> None:
     """n = 1e5, δ = 1e-7: Theorem 1 and the exact clone to the digits given; ours is between clone and lower bound."""
-    pair = triangle(distance).surroundings(0, 1)
+    pair = triangle(distance).pair_distances(0, 1)
     assert Theorem1().epsilon(pair, USERS, DELTA).upper == pytest.approx(closed, rel=3e-5)
     assert ExactClone().epsilon(pair, USERS, DELTA).upper == pytest.approx(clone, rel=1e-5)
     ours = MetricVariationRatio().epsilon(pair, USERS, DELTA)
@@ -58,7 +60,7 @@ def test_the_figures_of_the_theory(distance: float, closed: float, clone: float,
 @pytest.mark.parametrize("distance", [0.1, 1.0, 3.0])
 def test_the_exact_clone_by_another_route(distance: float) -> None:
     """The floating oracle of the published pair with r = 1/R, which is sound because nothing is in common."""
-    pair = triangle(distance).surroundings(0, 1)
+    pair = triangle(distance).pair_distances(0, 1)
     ratio = math.exp(distance)
     hiding = ratio / (ratio + 1) * pair.clone_sum
 
@@ -82,7 +84,11 @@ def private_distances(table: list[list[Fraction]]) -> DistanceMatrix:
 def different_rows(rng: Random, *, extremal: bool) -> list[list[Fraction]]:
     """A random table of three inputs, no two of them the same."""
     while True:
-        table = exact.random_extremal_table(rng, 3, 4, 3) if extremal else exact.random_table(rng, 3, 3)
+        table = (
+            exact_enumeration.random_extremal_table(rng, 3, 4, 3)
+            if extremal
+            else exact_enumeration.random_table(rng, 3, 3)
+        )
         if all(table[a] != table[b] for a, b in ((0, 1), (0, 2), (1, 2))):
             return table
 
@@ -98,32 +104,33 @@ def test_no_value_is_below_the_real_protocol(amplification: Amplification, seed:
         epsilon = math.log(ratio)
         for a, b in permutations(range(3), 2):
             truth = max(
-                exact.shuffled_divergence([table] * users, a, b, others, ratio)
+                exact_enumeration.shuffled_divergence([table] * users, a, b, others, ratio)
                 for others in combinations_with_replacement(range(3), users - 1)
             )
             assert isinstance(amplification, MetricVariationRatio | ExactClone)
-            claimed = amplification.curve(space.surroundings(a, b), users).delta(epsilon).upper
+            claimed = amplification.curve(space.pair_distances(a, b), users).delta(epsilon).upper
             assert claimed >= float(truth) * (1 - 1e-9)
 
 
-def test_the_bounds_are_ordered() -> None:
+POINTS = DistanceMatrix.from_points(np.random.default_rng(8).random((4, 2)) * 2)
+
+
+@pytest.mark.parametrize(("users", "delta"), [(2_000, 1e-5), (30_000, 1e-8)])
+@pytest.mark.parametrize(("a", "b"), list(POINTS.pairs()))
+def test_the_bounds_are_ordered(a: int, b: int, users: int, delta: float) -> None:
     """Numeric ≤ clone ≤ Theorem 1 ≤ Corollary 1; none above the local distance; more noise, less distance."""
-    generator = np.random.default_rng(8)
-    space = DistanceMatrix.from_points(generator.random((4, 2)) * 2)
-    for users, delta in ((2_000, 1e-5), (30_000, 1e-8)):
-        for a, b in space.pairs():
-            pair = space.surroundings(a, b)
-            values = {name: each.epsilon(pair, users, delta).upper for name, each in all_amplifications().items()}
-            assert values["variation-ratio"] <= values["clone"] * (1 + 1e-9)
-            assert values["clone"] <= values["theorem-1"] <= values["corollary-1"] <= pair.distance
-            assert values["theorem-1"] <= values["corollary-2"] <= values["corollary-2-uniform"]
-            known = MetricVariationRatio(PlanarLaplaceNoise()).epsilon(pair, users, delta).upper
-            assert known < values["variation-ratio"]
+    pair = POINTS.pair_distances(a, b)
+    values = {name: each.epsilon(pair, users, delta).upper for name, each in all_amplifications().items()}
+    assert values["variation-ratio"] <= values["clone"] * (1 + 1e-9)
+    assert values["clone"] <= values["theorem-1"] <= values["corollary-1"] <= pair.distance
+    assert values["theorem-1"] <= values["corollary-2"] <= values["corollary-2-uniform"]
+    known = MetricVariationRatio(PlanarLaplaceNoise()).epsilon(pair, users, delta).upper
+    assert known < values["variation-ratio"]
 
 
 def test_corollary_2_needs_its_condition() -> None:
     """n ≥ 8LR: just below it the distance itself is returned."""
-    pair = triangle(1.0).surroundings(0, 1)
+    pair = triangle(1.0).pair_distances(0, 1)
     least = math.ceil(8 * math.log(4 / DELTA) * pair.clone_sum)
     assert Corollary2().epsilon(pair, least + 1, DELTA).upper < 1.0
     assert Corollary2().epsilon(pair, least - 1, DELTA).upper == 1.0
@@ -142,7 +149,7 @@ def test_the_amplified_metric_is_an_object() -> None:
     np.testing.assert_array_equal(metric.matrix, metric.matrix.T)
     assert metric.matrix[0, 1] == metric(0, 1).upper == metric(1, 0).upper
     assert metric(2, 2).upper == 0.0
-    line = AmplifiedMetric(Segment(0.0, 2.0), 10_000, 1e-6, MetricVariationRatio(LaplaceNoise()))
+    line = AmplifiedMetric(Segment(0.0, 2.0), 10_000, 1e-6, MetricVariationRatio(LineLaplaceNoise()))
     assert line(0.5, 1.5).upper < line.at_epsilon_local(1.0).upper < line.at_epsilon_local(2.0).upper < 2.0
     box = AmplifiedMetric(Box(1.0, 1.0), 10_000, 1e-6, MetricVariationRatio(PlanarLaplaceNoise()))
     assert box((0.2, 0.2), (0.8, 0.8)).upper < box.at_epsilon_local(math.dist((0.2, 0.2), (0.8, 0.8))).upper
@@ -151,9 +158,10 @@ def test_the_amplified_metric_is_an_object() -> None:
     with pytest.raises(ValueError, match="users must be at least 1"):
         AmplifiedMetric(space, 0, 1e-6)
     with pytest.raises(ValueError, match="bound must be one of theorem-1"):
-        amplification_of("nothing")
+        find_amplification("nothing")
 
 
+@pytest.mark.exhaustive
 def test_a_mechanism_does_better_than_any_randomizer() -> None:
     """Its own laws are at least as good as its distances alone, and its attack is below."""
     space = triangle(1.0)

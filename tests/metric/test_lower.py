@@ -10,12 +10,12 @@ import pytest
 from flint import arb, ctx
 from scipy.special import betainc, gammaln
 
-from shuffledp.metric.amplification import MetricVariationRatio
-from shuffledp.metric.lower import attacked_pair, lower_bound, padded_rows
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.space import DistanceMatrix
+from shuffledp.bounds.metric_amplification import MetricVariationRatio
+from shuffledp.bounds.metric_comparison import build_attack_pair, lower_bound, padded_rows
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.metric_space import DistanceMatrix
 from tests.metric.test_amplification import DELTA, USERS, triangle
-from tests.oracle import exact
+from tests.oracle import exact_enumeration
 
 FIGURES = [(0.1, 0.0079211), (1.0, 0.0984406), (3.0, 0.498207)]
 
@@ -26,7 +26,7 @@ def test_the_figures(distance: float, figure: float) -> None:
     space = triangle(distance)
     found = lower_bound(space, 0, 1, USERS, DELTA)
     assert found == pytest.approx(figure, rel=1e-5)
-    assert found < MetricVariationRatio().epsilon(space.surroundings(0, 1), USERS, DELTA).upper < 1.02 * found
+    assert found < MetricVariationRatio().epsilon(space.pair_distances(0, 1), USERS, DELTA).upper < 1.02 * found
 
 
 def table_of(distance: float) -> list[list[float]]:
@@ -100,9 +100,9 @@ def test_small_crowds_by_enumeration() -> None:
         for i, j in ((0, 1), (0, 2), (1, 2))
     )
     table = [[*(1 / x / norm for x in row), 1 - total / norm] for row, total in zip(distance, sums, strict=True)]
-    pair = attacked_pair(space, 0, 1)
+    pair = build_attack_pair(space, 0, 1)
     for ratio in (Fraction(5, 4), Fraction(3, 2)):
-        truth = exact.hockey_stick_of_counts(table[0], table[1], table[2], 4, ratio)
+        truth = exact_enumeration.hockey_stick_of_counts(table[0], table[1], table[2], 4, ratio)
         bracket = PositivePartMean(pair.law, 4).bracket(math.log(ratio))
         assert float(truth) == pytest.approx(bracket.lower_float(), rel=1e-9)
 

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shuffledp._core.progress import Progress
 from shuffledp.bounds.amplify import amplify
-from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
-from shuffledp.metric.amplification import (
+from shuffledp.bounds.local_metric_solver import LocalMetricSolver, largest_uniform_distance, select_pareto_set
+from shuffledp.bounds.metric_amplification import (
     Amplification,
+    AmplifiedMetric,
     Corollary1,
     ExactClone,
     MetricVariationRatio,
+    PlanarLaplaceNoise,
     UniformCorollary2,
 )
-from shuffledp.metric.amplified import AmplifiedMetric
-from shuffledp.metric.noise import PlanarLaplaceNoise
-from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance, pareto
-from shuffledp.privacy.space import DistanceMatrix
-from shuffledp.progress import Progress
+from shuffledp.mechanisms.metric.exponential import PaddedExponential
+from shuffledp.privacy.metric_space import DistanceMatrix
 
 USERS, DELTA, TARGET = 10_000, 1e-6, 0.306
 
@@ -83,7 +83,7 @@ def test_the_paper_solver_against_its_closed_form() -> None:
             assert (answer.amplified <= target.matrix).all()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_seven_random_points() -> None:
     """Every pair meets its target, no single distance can be raised by 1%, and the shortest paths are feasible too."""
     target = planar_target(7, 2024)
@@ -96,11 +96,11 @@ def test_seven_random_points() -> None:
         assert (again <= target.matrix + 1e-12 + 1e-10 * target.matrix).all()
         assert (answer.amplified <= target.matrix + 1e-12).all()
         assert not any(solver.can_be_raised(raw, a, b, 1.01) for a, b in target.pairs())
-        answer.metric.must_be_metric("metric")
+        answer.metric.check_triangle_inequality("metric")
         assert (AmplifiedMetric(answer.metric, USERS, DELTA).matrix <= target.matrix * (1 + 1e-9)).all()
         assert (answer.metric.matrix >= answer.closure.matrix * (1 - 1e-12)).all()
         closed = answer.closure
-        closed.must_be_metric("closure")
+        closed.check_triangle_inequality("closure")
         assert (closed.matrix <= raw).all()
         assert (AmplifiedMetric(closed, USERS, DELTA).matrix <= target.matrix * (1 + 1e-9)).all()
     for first in answers:
@@ -118,7 +118,7 @@ def test_three_points_are_feasible_and_cannot_grow() -> None:
     def feasible(matrix: np.ndarray) -> bool:
         space = DistanceMatrix(matrix)
         return all(
-            bound.curve(space.surroundings(a, b), USERS).delta(float(target.matrix[a, b])).upper <= DELTA
+            bound.curve(space.pair_distances(a, b), USERS).delta(float(target.matrix[a, b])).upper <= DELTA
             for a, b in space.pairs()
         )
 
@@ -133,6 +133,7 @@ def test_three_points_are_feasible_and_cannot_grow() -> None:
     assert raw.sum() > paper.sum()
 
 
+@pytest.mark.exhaustive
 def test_the_metric_can_be_run() -> None:
     """The padded exponential mechanism takes it, and its pairs meet the target after shuffling."""
     target = DistanceMatrix([[0, 0.1, 0.3], [0.1, 0, 0.2], [0.3, 0.2, 0]])  # type: ignore[arg-type]
@@ -152,6 +153,7 @@ def nine(kind: str) -> DistanceMatrix:
     return DistanceMatrix(grid.matrix * (TARGET / grid.diameter))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["random", "grid"])
 def test_nine_points_are_as_good_as_certified_steps(kind: str) -> None:
     """No distance is 1% below what a search with a certified check at every step finds (nine_points.json)."""
@@ -165,11 +167,12 @@ def test_nine_points_are_as_good_as_certified_steps(kind: str) -> None:
             assert (found >= 0.99 * np.array(known[name])).all()
             for a, b in space.pairs():
                 # One value in balls for each pair, by none of the solver's own proofs.
-                curve = MetricVariationRatio().curve(space.surroundings(a, b), USERS)
+                curve = MetricVariationRatio().curve(space.pair_distances(a, b), USERS)
                 assert curve.delta(float(target.matrix[a, b])).upper <= DELTA
-        answer.metric.must_be_metric("metric")
+        answer.metric.check_triangle_inequality("metric")
 
 
+@pytest.mark.exhaustive("1000000-planar-laplace")
 @pytest.mark.parametrize(
     "amplification", [ExactClone(), MetricVariationRatio(PlanarLaplaceNoise())], ids=["clone", "planar-laplace"]
 )
@@ -181,7 +184,7 @@ def test_other_bounds_and_crowds(amplification: Amplification, users: int) -> No
 
     def excess(matrix: np.ndarray) -> float:
         space = DistanceMatrix(matrix)
-        pairs = [(space.surroundings(a, b), float(target.matrix[a, b])) for a, b in space.pairs()]
+        pairs = [(space.pair_distances(a, b), float(target.matrix[a, b])) for a, b in space.pairs()]
         return max(amplification.excess(pair, users, DELTA, wanted) for pair, wanted in pairs)
 
     assert excess(answer.raw.matrix) <= 0
@@ -189,6 +192,7 @@ def test_other_bounds_and_crowds(amplification: Amplification, users: int) -> No
     assert excess(answer.raw.matrix * 1.02) > 0
 
 
+@pytest.mark.exhaustive
 def test_distances_that_hardly_matter_are_raised_too() -> None:
     """Where one input is far from all, others' distances move δ little; none is left behind."""
     target, users, delta = planar_target(9, 1), 1_000_000, 1e-8
@@ -198,17 +202,18 @@ def test_distances_that_hardly_matter_are_raised_too() -> None:
     assert not any(solver.can_be_raised(answer.raw.matrix, a, b, 1.01) for a, b in target.pairs())
 
 
+@pytest.mark.exhaustive
 def test_what_floats_overrate_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates that are far too small: every pair is still proved, and little is lost."""
     target = planar_target(4, 3)
     honest = LocalMetricSolver(target, USERS, DELTA).solve(diameters=1)[0]
-    monkeypatch.setattr(MetricVariationRatio, "estimates", overrated(MetricVariationRatio.estimates))
+    monkeypatch.setattr(MetricVariationRatio, "estimate_excesses", overrated(MetricVariationRatio.estimate_excesses))
     (answer,) = LocalMetricSolver(target, USERS, DELTA).solve(diameters=1)
     bound = MetricVariationRatio()
     for space in (answer.raw, answer.metric):
         for a, b in space.pairs():
-            assert bound.excess(space.surroundings(a, b), USERS, DELTA, float(target.matrix[a, b])) <= 0
-    answer.metric.must_be_metric("metric")
+            assert bound.excess(space.pair_distances(a, b), USERS, DELTA, float(target.matrix[a, b])) <= 0
+    answer.metric.check_triangle_inequality("metric")
     assert answer.raw.matrix.sum() > 0.8 * honest.raw.matrix.sum()
 
 
@@ -233,7 +238,7 @@ def test_progress_adds_up() -> None:
 
 def test_pareto_keeps_what_is_not_dominated() -> None:
     low, high, other = np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([2.0, 1.0])
-    assert [each.tolist() for each in pareto([low, high, other, high])] == [[1.0, 3.0], [2.0, 1.0]]
+    assert [each.tolist() for each in select_pareto_set([low, high, other, high])] == [[1.0, 3.0], [2.0, 1.0]]
 
 
 def test_bad_input() -> None:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from flint import arb
 from hypothesis import strategies as st
 
-from shuffledp.numerics.ball import rational
-from shuffledp.numerics.finite_law import Atoms, Bracket, FiniteLaw
+from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
+from shuffledp.numerics.intervals import to_rational
 
 from ..oracle.exact import positive_part_mean
 
@@ -38,7 +38,7 @@ class ExactLaw(NamedTuple):
 
 def finite_law(values: Sequence[Fraction | int], weights: Sequence[Fraction | int]) -> FiniteLaw:
     """The engine's law: balls around the same rationals at whatever precision is in force."""
-    pairs = [(rational(Fraction(v)), rational(Fraction(w))) for v, w in zip(values, weights, strict=True)]
+    pairs = [(to_rational(Fraction(v)), to_rational(Fraction(w))) for v, w in zip(values, weights, strict=True)]
 
     def atoms() -> Atoms:
         return [(arb(value), arb(weight)) for value, weight in pairs]
@@ -53,30 +53,30 @@ def fraction_of(exact: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def least(ball: arb) -> Fraction:
+def lower_end(ball: arb) -> Fraction:
     """The lower end of the ball, exactly."""
     return fraction_of(ball.mid()) - fraction_of(ball.rad())
 
 
-def most(ball: arb) -> Fraction:
+def upper_end(ball: arb) -> Fraction:
     """The upper end of the ball, exactly."""
     return fraction_of(ball.mid()) + fraction_of(ball.rad())
 
 
-def holds(ball: arb, exact: Fraction) -> bool:
+def contains(ball: arb, exact: Fraction) -> bool:
     """Whether the ball encloses the number."""
-    return least(ball) <= exact <= most(ball)
+    return lower_end(ball) <= exact <= upper_end(ball)
 
 
 def encloses(bracket: Bracket, exact: Fraction) -> bool:
     """Whether the exact value lies between the two sides."""
-    return least(bracket.lower) <= exact <= most(bracket.upper)
+    return lower_end(bracket.lower) <= exact <= upper_end(bracket.upper)
 
 
 def relative_width(bracket: Bracket) -> float:
     """Distance of the two sides over the upper one."""
-    upper = most(bracket.upper)
-    return float((upper - least(bracket.lower)) / upper) if upper else 0.0
+    upper = upper_end(bracket.upper)
+    return float((upper - lower_end(bracket.lower)) / upper) if upper else 0.0
 
 
 def overlap(one: Bracket, other: Bracket) -> bool:
@@ -84,7 +84,7 @@ def overlap(one: Bracket, other: Bracket) -> bool:
     return bool(not one.upper < other.lower and not other.upper < one.lower)
 
 
-def normalised(values: Sequence[Fraction], weights: Sequence[Fraction]) -> ExactLaw:
+def normalise(values: Sequence[Fraction], weights: Sequence[Fraction]) -> ExactLaw:
     """The law with these odds, turned over where its mean would be positive: every law of the engine has E[G] <= 0."""
     total = sum(weights)
     weights = tuple(w / total for w in weights)
@@ -107,7 +107,7 @@ def random_law(rng: Random, size: int, kind: str) -> ExactLaw:
     weights = [Fraction(rng.randint(1, 9)) for _ in range(size)]
     if rng.random() < 0.4:
         weights[rng.randrange(size)] /= 10 ** rng.randint(6, 15)
-    law = normalised(values, weights)
+    law = normalise(values, weights)
     return law if min(law.values) < 0 or max(law.values) <= 0 else random_law(rng, size, kind)
 
 
@@ -123,5 +123,5 @@ def laws(draw: st.DrawFn, least_size: int = 2, most_size: int = 6) -> ExactLaw:
     weight = st.one_of(st.integers(1, 9).map(Fraction), st.integers(6, 14).map(lambda power: Fraction(1, 10**power)))
     values = draw(st.lists(number, min_size=size, max_size=size))
     weights = draw(st.lists(weight, min_size=size, max_size=size))
-    law = normalised(values, weights)
-    return law if min(law.values) < 0 or max(law.values) <= 0 else normalised([Fraction(-1), *law.values[1:]], weights)
+    law = normalise(values, weights)
+    return law if min(law.values) < 0 or max(law.values) <= 0 else normalise([Fraction(-1), *law.values[1:]], weights)

@@ -12,10 +12,18 @@ from flint import arb, ctx, fmpq
 from hypothesis import given, settings, strategies as st
 from mpmath import mp, mpf
 
-from shuffledp.errors import NumericalError
-from shuffledp.numerics.ball import above, precision, rational, round_down, round_up, tail_of_squares, until_sharp
+from shuffledp._core.errors import NumericalError
+from shuffledp.numerics.intervals import (
+    compute_until_narrow,
+    float_above,
+    gaussian_tail_sum,
+    precision,
+    round_down,
+    round_up,
+    to_rational,
+)
 
-from .exact_law import fraction_of, most
+from .exact_law import fraction_of, upper_end
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -23,21 +31,21 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 def ball_of(number: Fraction, bits: int) -> arb:
     """A ball around a rational at the given precision."""
     with precision(bits):
-        return arb(rational(number))
+        return arb(to_rational(number))
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(FLOATS)
 def test_a_float_is_exactly_the_real_number_it_stores(number: float) -> None:
     """No float loses or gains a digit on its way into a rational."""
-    assert rational(number) == fmpq(*number.as_integer_ratio())
+    assert to_rational(number) == fmpq(*number.as_integer_ratio())
     assert fraction_of(arb(number)) == Fraction(number)
 
 
 def test_integers_and_fractions_are_exact() -> None:
     """Integers beyond the floats and fractions that no float stores are kept as they are."""
-    assert rational(10**40 + 1) == fmpq(10**40 + 1)
-    assert rational(Fraction(-1, 3)) == fmpq(-1, 3)
+    assert to_rational(10**40 + 1) == fmpq(10**40 + 1)
+    assert to_rational(Fraction(-1, 3)) == fmpq(-1, 3)
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)
@@ -91,9 +99,9 @@ def test_above_is_the_least_float_not_below() -> None:
     rng = Random(0)
     for _ in range(200):
         number = Fraction(rng.randint(-(10**6), 10**6), rng.randint(1, 10**6))
-        assert Fraction(above(number)) >= number
-        assert Fraction(math.nextafter(above(number), -math.inf)) < number
-    assert above(0.1) == 0.1
+        assert Fraction(float_above(number)) >= number
+        assert Fraction(math.nextafter(float_above(number), -math.inf)) < number
+    assert float_above(0.1) == 0.1
 
 
 def test_precision_is_restored() -> None:
@@ -135,7 +143,7 @@ def test_until_sharp_raises_the_precision_until_the_digits_are_there() -> None:
     def cancelling() -> tuple[arb, arb]:
         return (1 + arb(10) ** -300) - 1, arb(7)
 
-    value, other = until_sharp(cancelling, 64)
+    value, other = compute_until_narrow(cancelling, 64)
     assert value.rad() <= value.mid() * 1e-17
     assert abs(fraction_of(value.mid()) * 10**300 - 1) < Fraction(1, 10**16)
     assert fraction_of(other) == 7
@@ -143,28 +151,29 @@ def test_until_sharp_raises_the_precision_until_the_digits_are_there() -> None:
 
 def test_until_sharp_takes_an_exact_zero() -> None:
     """A value that is exactly 0 has no digits to wait for."""
-    value, _ = until_sharp(lambda: (arb(0), arb(0)), 64)
+    value, _ = compute_until_narrow(lambda: (arb(0), arb(0)), 64)
     assert value.is_zero()
 
 
 def test_until_sharp_gives_up_by_name() -> None:
     """A ball that never gets narrow raises a sentence instead of returning it or looping for ever."""
     with pytest.raises(NumericalError, match="bits"):
-        until_sharp(lambda: (arb(0, 1), arb(0)), 64)
+        compute_until_narrow(lambda: (arb(0, 1), arb(0)), 64)
     with pytest.raises(NumericalError):
-        until_sharp(lambda: (arb("nan"), arb(0)), 64)
+        compute_until_narrow(lambda: (arb("nan"), arb(0)), 64)
 
 
+@pytest.mark.exhaustive("100-40.0")
 @pytest.mark.parametrize("rate", [1e-6, 1e-3, 0.1, 1.0, 40.0])
 @pytest.mark.parametrize("start", [1, 2, 7, 100])
 def test_the_tail_of_squares_is_above_the_sum(rate: float, start: int) -> None:
     """The bound is not below the sum of exp(-rate k²), and close where the terms fall fast."""
     with precision(100):
-        bound = tail_of_squares(arb(rate), start)
+        bound = gaussian_tail_sum(arb(rate), start)
     with mp.workdps(40):
         stop = start + math.ceil(math.sqrt(100 / rate)) + 5
         total = sum((mp.exp(-mpf(rate) * k * k) for k in range(start, stop)), start=mpf(0))
-        upper = most(bound)
+        upper = upper_end(bound)
         assert mpf(upper.numerator) / upper.denominator >= total
         if rate * start >= 1:
             assert mpf(upper.numerator) / upper.denominator <= total * 1.2

@@ -11,15 +11,22 @@ from flint import arb
 from mpmath import mp, mpf
 from scipy.special import betainc
 
-from shuffledp.numerics.ball import precision, rational
-from shuffledp.numerics.binomial import Coin, masses_between, point_mass, tail_bound, upper_tail, window
+from shuffledp.numerics.distributions import (
+    Coin,
+    binomial_upper_tail,
+    find_chernoff_window,
+    masses_between,
+    point_mass,
+    tail_bound,
+)
+from shuffledp.numerics.intervals import precision, to_rational
 
-from .exact_law import holds, least, most
+from .exact_law import contains, lower_end, upper_end
 
 
 def coin_of(chance: Fraction) -> Coin:
     """The coin with an exact success probability."""
-    return Coin(arb(rational(chance)), arb(rational(1 - chance)))
+    return Coin(arb(to_rational(chance)), arb(to_rational(1 - chance)))
 
 
 def exact_point(count: int, k: int, chance: Fraction) -> Fraction:
@@ -51,6 +58,7 @@ def random_chance(rng: Random) -> Fraction:
     return rng.choice((Fraction(rng.randint(1, 99), 100), tiny, 1 - tiny))
 
 
+@pytest.mark.exhaustive("64")
 @pytest.mark.parametrize("bits", [64, 128, 256])
 def test_points_and_tails_hold_the_exact_fractions(bits: int) -> None:
     """For small counts every ball encloses the exact probability and is narrow relative to it."""
@@ -60,21 +68,21 @@ def test_points_and_tails_hold_the_exact_fractions(bits: int) -> None:
         with precision(bits):
             coin = coin_of(chance)
             for k in range(-1, count + 2):
-                point, tail = point_mass(count, k, coin), upper_tail(count, k, coin)
+                point, tail = point_mass(count, k, coin), binomial_upper_tail(count, k, coin)
                 exact, exact_sum = exact_point(count, k, chance), exact_tail(count, k, chance)
-                assert holds(point, exact)
-                assert holds(tail, exact_sum)
-                assert most(point) - least(point) <= exact * Fraction(2) ** (20 - bits)
-                assert most(tail) - least(tail) <= Fraction(2) ** (20 - bits)
+                assert contains(point, exact)
+                assert contains(tail, exact_sum)
+                assert upper_end(point) - lower_end(point) <= exact * Fraction(2) ** (20 - bits)
+                assert upper_end(tail) - lower_end(tail) <= Fraction(2) ** (20 - bits)
                 if k >= count * chance:
-                    assert most(tail) - least(tail) <= exact_sum * Fraction(2) ** (20 - bits)
+                    assert upper_end(tail) - lower_end(tail) <= exact_sum * Fraction(2) ** (20 - bits)
 
 
 @pytest.mark.parametrize(("count", "k", "chance"), [(1000, 700, 0.5), (10**6, 510_000, 0.5), (10**6, 3, 1e-7)])
 def test_tails_agree_with_doubles(count: int, k: int, chance: float) -> None:
     """The incomplete beta function in doubles gives the same upper tail to its own accuracy."""
     with precision(128):
-        tail = upper_tail(count, k, coin_of(Fraction(chance)))
+        tail = binomial_upper_tail(count, k, coin_of(Fraction(chance)))
     assert float(tail) == pytest.approx(float(betainc(k, count - k + 1, chance)), rel=1e-9)
 
 
@@ -87,8 +95,8 @@ def test_tiny_tails_keep_their_relative_digits(count: int, k: int, chance: str) 
     with mp.workdps(60):
         exact = precise_tail(count, k, Fraction(chance))
         with precision(160):
-            tail = upper_tail(count, k, coin_of(Fraction(chance)))
-            low, high = least(tail), most(tail)
+            tail = binomial_upper_tail(count, k, coin_of(Fraction(chance)))
+            low, high = lower_end(tail), upper_end(tail)
         low, high = mpf(low.numerator) / low.denominator, mpf(high.numerator) / high.denominator
         assert low <= exact * (1 + mpf(10) ** -45)
         assert exact <= high * (1 + mpf(10) ** -45)
@@ -98,19 +106,19 @@ def test_tiny_tails_keep_their_relative_digits(count: int, k: int, chance: str) 
 def test_tails_below_the_mean_are_near_one() -> None:
     """Well below the mean the complement is summed, so that the ball stays narrow around a value near 1."""
     with precision(128):
-        tail = upper_tail(10**5, 100, coin_of(Fraction(1, 2)))
-        assert upper_tail(10, 0, coin_of(Fraction(1, 2))) == 1
-        assert upper_tail(10, 11, coin_of(Fraction(1, 2))).is_zero()
-    assert holds(tail, Fraction(1)) or most(tail) <= 1
-    assert 1 - least(tail) < Fraction(1, 10**30)
+        tail = binomial_upper_tail(10**5, 100, coin_of(Fraction(1, 2)))
+        assert binomial_upper_tail(10, 0, coin_of(Fraction(1, 2))) == 1
+        assert binomial_upper_tail(10, 11, coin_of(Fraction(1, 2))).is_zero()
+    assert contains(tail, Fraction(1)) or upper_end(tail) <= 1
+    assert 1 - lower_end(tail) < Fraction(1, 10**30)
 
 
 def test_a_coin_with_no_failure_is_exact() -> None:
     """Odds against nothing give the certain coin: no rounding, and a window of one point."""
     with precision(128):
-        coin = Coin.of_weights(arb(1) / 3, arb(0))
+        coin = Coin.from_weights(arb(1) / 3, arb(0))
         assert (coin.success, coin.failure) == (1, 0)
-        span = window(50, coin, -math.inf)
+        span = find_chernoff_window(50, coin, -math.inf)
     assert (span.low, span.high) == (50, 50)
     assert span.outside.is_zero()
 
@@ -118,11 +126,11 @@ def test_a_coin_with_no_failure_is_exact() -> None:
 def test_odds_become_probabilities() -> None:
     """Weights 2 to 6 are a coin of 1/4, each side with its own digits; turning it swaps the sides."""
     with precision(128):
-        coin = Coin.of_weights(arb(2), arb(6))
-        assert holds(coin.success, Fraction(1, 4))
-        assert holds(coin.turned().success, Fraction(3, 4))
-        tiny = Coin.of_weights(arb(1), arb(10) ** -60)
-    assert abs(most(tiny.failure) * 10**60 - 1) < Fraction(1, 10**30)
+        coin = Coin.from_weights(arb(2), arb(6))
+        assert contains(coin.success, Fraction(1, 4))
+        assert contains(coin.complement().success, Fraction(3, 4))
+        tiny = Coin.from_weights(arb(1), arb(10) ** -60)
+    assert abs(upper_end(tiny.failure) * 10**60 - 1) < Fraction(1, 10**30)
 
 
 def test_the_chernoff_bound_is_above_the_tail() -> None:
@@ -132,7 +140,7 @@ def test_the_chernoff_bound_is_above_the_tail() -> None:
         count, chance = rng.randint(1, 25), random_chance(rng)
         k = rng.randint(0, count)
         with precision(128):
-            bound = least(tail_bound(count, k, coin_of(chance)))
+            bound = lower_end(tail_bound(count, k, coin_of(chance)))
         slack = 1 + Fraction(1, 10**30)
         if k >= count * chance:
             assert exact_tail(count, k, chance) <= bound * slack
@@ -147,8 +155,8 @@ def test_what_a_window_leaves_out_is_bounded(log_mass: float) -> None:
     for _ in range(100):
         count, chance = rng.randint(1, 40), random_chance(rng)
         with precision(128):
-            span = window(count, coin_of(chance), log_mass)
-            stated = most(span.outside)
+            span = find_chernoff_window(count, coin_of(chance), log_mass)
+            stated = upper_end(span.outside)
         assert 0 <= span.low <= count * chance <= span.high <= count
         inside = sum((exact_point(count, k, chance) for k in range(span.low, span.high + 1)), start=Fraction(0))
         assert 1 - inside <= stated
@@ -162,7 +170,7 @@ def test_what_a_window_leaves_out_is_bounded(log_mass: float) -> None:
 def test_a_window_is_a_few_standard_deviations_wide(count: int) -> None:
     """A window that leaves out e^-50 on each side is about ten standard deviations each way, at any n."""
     with precision(128):
-        span = window(count, coin_of(Fraction(1, 3)), -50.0)
+        span = find_chernoff_window(count, coin_of(Fraction(1, 3)), -50.0)
     deviation = math.sqrt(count * 2 / 9)
     assert 9 * deviation < span.high - count / 3 < 11 * deviation
     assert 9 * deviation < count / 3 - span.low < 11 * deviation
@@ -178,6 +186,6 @@ def test_masses_between_edges(count: int, chance: Fraction) -> None:
         found = masses_between(count, edges, coin_of(chance))
         for first, end, mass in zip(edges[:-1], edges[1:], found, strict=True):
             expected = sum((exact_point(count, a, chance) for a in range(first, end)), start=Fraction(0))
-            assert holds(mass, expected)
+            assert contains(mass, expected)
             assert mass.rel_accuracy_bits() > 90
-        assert holds(sum(found, arb(0)), Fraction(1))
+        assert contains(sum(found, arb(0)), Fraction(1))

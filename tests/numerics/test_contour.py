@@ -13,15 +13,14 @@ from flint import acb, arb
 from hypothesis import assume, given, settings, strategies as st
 from mpmath import mp, mpf
 
-from shuffledp.numerics import contour, walk
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.contour import ContourPlan
-from shuffledp.numerics.expectation import positive_part_mean
-from shuffledp.numerics.finite_law import FiniteLaw
-from shuffledp.numerics.tilted import TiltedLaw
+from shuffledp.numerics import contour_integral, positive_part
+from shuffledp.numerics.contour_integral import ContourPlan, TiltedLaw
+from shuffledp.numerics.distributions import FiniteLaw
+from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.positive_part import positive_part_mean
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-from .exact_law import KINDS, ExactLaw, encloses, laws, least, most, overlap, random_law, relative_width
+from .exact_law import KINDS, ExactLaw, encloses, laws, lower_end, overlap, random_law, relative_width, upper_end
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,9 +33,11 @@ def test_random_laws_are_enclosed(kind: str, tolerance: float) -> None:
         law, count = random_law(rng, size, kind), rng.randint(1, 12 if size < 4 else 6)
         if law.has_positive_value:
             tried += 1
-            found = contour.bracket(law.finite, count, contour.make_plan(law.finite, count, tolerance))
+            found = contour_integral.bracket(
+                law.finite, count, contour_integral.make_plan(law.finite, count, tolerance)
+            )
             assert encloses(found, law.positive_part_mean(count))
-            assert found.route == "contour"
+            assert found.method == "contour"
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -44,7 +45,7 @@ def test_random_laws_are_enclosed(kind: str, tolerance: float) -> None:
 def test_any_law_is_enclosed(law: ExactLaw, count: int, tolerance: float) -> None:
     """No law that an adversary finds escapes its bracket."""
     assume(law.has_positive_value)
-    found = contour.bracket(law.finite, count, contour.make_plan(law.finite, count, tolerance))
+    found = contour_integral.bracket(law.finite, count, contour_integral.make_plan(law.finite, count, tolerance))
     assert encloses(found, law.positive_part_mean(count))
 
 
@@ -65,7 +66,7 @@ def disturbed(plan: ContourPlan, rng: Random) -> ContourPlan:
         tilt=tilt,
         variance=variance,
         step=step,
-        kept=np.arange(last + 1),
+        node_indices=np.arange(last + 1),
         reach=max(last, peak),
         peak_reach=peak,
         shift_right=plan.shift_right * factor(),
@@ -83,14 +84,14 @@ def test_no_plan_breaks_the_enclosure() -> None:
         if not law.has_positive_value:
             continue
         exact = law.positive_part_mean(count)
-        plan = contour.make_plan(law.finite, count, 1e-4)
+        plan = contour_integral.make_plan(law.finite, count, 1e-4)
         for _ in range(5):
             plans += 1
-            found = contour.bracket(law.finite, count, disturbed(plan, rng))
-            assert not found.lower.is_finite() or least(found.lower) <= exact
-            assert not found.upper.is_finite() or exact <= most(found.upper)
-            sharp_upper += bool(found.upper.is_finite() and most(found.upper) < 2 * exact)
-            sharp_lower += bool(found.lower.is_finite() and least(found.lower) > exact / 2)
+            found = contour_integral.bracket(law.finite, count, disturbed(plan, rng))
+            assert not found.lower.is_finite() or lower_end(found.lower) <= exact
+            assert not found.upper.is_finite() or exact <= upper_end(found.upper)
+            sharp_upper += bool(found.upper.is_finite() and upper_end(found.upper) < 2 * exact)
+            sharp_lower += bool(found.lower.is_finite() and lower_end(found.lower) > exact / 2)
     # The test means something only if many disturbed plans still say something.
     assert sharp_upper > 30
     assert sharp_lower > 10
@@ -99,11 +100,11 @@ def test_no_plan_breaks_the_enclosure() -> None:
 @pytest.mark.parametrize("users", [10**3, 10**5])
 def test_no_plan_breaks_the_enclosure_of_many_summands(users: int) -> None:
     """The same for a real pair at large n, against the exact walk, with plans close to the chosen one."""
-    rng, parameters = Random(users), VariationRatio.of_ldp(2.0)
+    rng, parameters = Random(users), VariationRatio.from_ldp(2.0)
     epsilon = 4 * math.sqrt(6.0 / users)
     law = parameters.pair(epsilon).law(epsilon)
-    exact = walk.bracket(law, users, -200.0)
-    plan = contour.make_plan(law, users, 1e-5)
+    exact = positive_part.bracket_by_recurrence(law, users, -200.0)
+    plan = contour_integral.make_plan(law, users, 1e-5)
     for _ in range(25):
         tilt = plan.tilt * math.exp(rng.uniform(-0.2, 0.2))
         other = dataclasses.replace(
@@ -111,12 +112,12 @@ def test_no_plan_breaks_the_enclosure_of_many_summands(users: int) -> None:
             tilt=tilt,
             variance=plan.variance * math.exp(rng.uniform(-0.5, 1)),
             step=plan.step * math.exp(rng.uniform(-0.5, 1)),
-            kept=np.arange(plan.reach + 1) if plan.reach < 2000 else np.arange(2001),
+            node_indices=np.arange(plan.reach + 1) if plan.reach < 2000 else np.arange(2001),
             reach=min(plan.reach, 2000),
             peak_reach=0,
             shift_left=tilt * rng.uniform(0.1, 0.9),
         )
-        found = contour.bracket(law, users, other)
+        found = contour_integral.bracket(law, users, other)
         assert found.lower <= exact.upper
         assert exact.lower <= found.upper
 
@@ -153,9 +154,9 @@ def test_skipped_nodes_are_as_small_as_the_plan_says() -> None:
         if not min(values) < 0 < max(values):
             continue
         finite = ExactLaw(tuple(values), law.weights).finite
-        plan = contour.make_plan(finite, count, rng.choice((1e-5, 5e-10)))
-        kept = set(plan.kept.tolist())
-        if plan.peak_reach > plan.kept[-1] or len(kept) == plan.reach + 1:
+        plan = contour_integral.make_plan(finite, count, rng.choice((1e-5, 5e-10)))
+        kept = set(plan.node_indices.tolist())
+        if plan.peak_reach > plan.node_indices[-1] or len(kept) == plan.reach + 1:
             continue
         checked += 1
         near = {k + d for k in rng.sample(sorted(kept), min(len(kept), 40)) for d in (-2, -1, 1, 2)}
@@ -170,11 +171,11 @@ def test_a_plan_keeps_node_zero_and_few_others() -> None:
     for _ in range(60):
         law, count = random_law(rng, rng.randint(2, 5), rng.choice(KINDS[:3])), int(10 ** rng.uniform(0, 9))
         if law.has_positive_value:
-            plan = contour.make_plan(law.finite, count, 5e-10)
-            assert plan.kept[0] == 0
-            assert len(plan.kept) <= contour.MOST_KEPT
-            assert np.all(np.diff(plan.kept) > 0)
-            assert plan.kept[-1] <= plan.reach
+            plan = contour_integral.make_plan(law.finite, count, 5e-10)
+            assert plan.node_indices[0] == 0
+            assert len(plan.node_indices) <= contour_integral.MAX_SUMMED_NODES
+            assert np.all(np.diff(plan.node_indices) > 0)
+            assert plan.node_indices[-1] <= plan.reach
             assert 0 < plan.shift_left < plan.tilt
             assert plan.shift_right > 0
 
@@ -184,9 +185,9 @@ def test_tiny_results_keep_their_relative_digits(count: int, power: int) -> None
     """Results below 1e-250 have two sides within a percent of each other, against the exact walk."""
     tiny = Fraction(1, 10**10)
     law = ExactLaw((Fraction(3), Fraction(-1), Fraction(-2, 7)), (tiny, Fraction(3, 5) - tiny, Fraction(2, 5))).finite
-    exact = walk.bracket(law, count, -math.inf)
-    assert 0 < most(exact.upper) < Fraction(1, 10**power)
-    found = contour.bracket(law, count, contour.make_plan(law, count, 1e-6))
+    exact = positive_part.bracket_by_recurrence(law, count, -math.inf)
+    assert 0 < upper_end(exact.upper) < Fraction(1, 10**power)
+    found = contour_integral.bracket(law, count, contour_integral.make_plan(law, count, 1e-6))
     assert overlap(found, exact)
     assert relative_width(found) < 0.01
 
@@ -195,10 +196,10 @@ def test_tiny_results_keep_their_relative_digits(count: int, power: int) -> None
 @pytest.mark.parametrize("sharpness", [1e-6, 5e-10])
 def test_the_width_is_what_the_tolerance_says(users: int, sharpness: float) -> None:
     """At four standard deviations the two sides differ by about tolerance·z², from n = 1e4 to 1e12 alike."""
-    parameters = VariationRatio.of_ldp(1.0)
+    parameters = VariationRatio.from_ldp(1.0)
     epsilon = 4 * 1.1 / math.sqrt(users)
     law = parameters.pair(epsilon).law(epsilon)
-    found = contour.bracket(law, users, contour.make_plan(law, users, sharpness))
+    found = contour_integral.bracket(law, users, contour_integral.make_plan(law, users, sharpness))
     assert relative_width(found) < 3 * sharpness * 25
 
 
@@ -207,9 +208,9 @@ def test_the_estimate_is_close_to_the_certified_value() -> None:
     for users in (10**3, 10**6, 10**9, 10**12):
         for scale in (1.0, 4.0, 8.0):
             epsilon = scale / math.sqrt(users)
-            law = VariationRatio.of_ldp(1.0).pair(epsilon).law(epsilon)
-            plan = contour.make_plan(law, users, 1e-5)
-            found, steered = contour.bracket(law, users, plan), contour.estimate(law, users, plan)
+            law = VariationRatio.from_ldp(1.0).pair(epsilon).law(epsilon)
+            plan = contour_integral.make_plan(law, users, 1e-5)
+            found, steered = contour_integral.bracket(law, users, plan), contour_integral.estimate(law, users, plan)
             assert steered.log_upper == pytest.approx(found.log_upper(), abs=1e-4)
             assert steered.log_lower - 1e-4 <= steered.log_value <= steered.log_upper + 1e-4
             assert found.log_lower() - 1e-4 <= steered.log_value <= found.log_upper() + 1e-4
@@ -218,14 +219,14 @@ def test_the_estimate_is_close_to_the_certified_value() -> None:
 def test_many_values_agree_with_few() -> None:
     """A value split into several equal ones is the same law: brackets overlap."""
     epsilon, users = 0.02, 10**5
-    three = VariationRatio.of_ldp(1.0).pair(epsilon).law(epsilon)
+    three = VariationRatio.from_ldp(1.0).pair(epsilon).law(epsilon)
 
     def split() -> list[tuple[arb, arb]]:
         return [(value, weight / 3) for value, weight in three.atoms() for _ in range(3)]
 
     nine = FiniteLaw(split)
-    one = contour.bracket(three, users, contour.make_plan(three, users, 1e-8))
-    other = contour.bracket(nine, users, contour.make_plan(nine, users, 1e-8))
+    one = contour_integral.bracket(three, users, contour_integral.make_plan(three, users, 1e-8))
+    other = contour_integral.bracket(nine, users, contour_integral.make_plan(nine, users, 1e-8))
     assert overlap(one, other)
     assert relative_width(other) < 1e-5
 
@@ -234,8 +235,8 @@ def test_many_values_agree_with_few() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 0.9])
 def test_results_beyond_all_floats_can_be_planned(users: int, epsilon: float) -> None:
     """Where the result is e^-(n/10) the plan still exists and the upper side rounds to the least float."""
-    law = VariationRatio.of_ldp(1.0).pair(epsilon).law(epsilon)
-    found = contour.bracket(law, users, contour.make_plan(law, users, 5e-10))
+    law = VariationRatio.from_ldp(1.0).pair(epsilon).law(epsilon)
+    found = contour_integral.bracket(law, users, contour_integral.make_plan(law, users, 5e-10))
     assert 0 < found.upper_float() <= 1e-300
     assert found.lower <= found.upper
 
@@ -244,14 +245,16 @@ def test_a_tiny_top_weight_beside_a_deep_value() -> None:
     """A law whose positive value is rarer than one float of 1 can be planned and is enclosed."""
     tiny = Fraction(1, 10**20)
     law = ExactLaw((Fraction(1), Fraction(-(10**6))), (tiny, 1 - tiny))
-    found = contour.bracket(law.finite, 3, contour.make_plan(law.finite, 3, 1e-5))
+    found = contour_integral.bracket(law.finite, 3, contour_integral.make_plan(law.finite, 3, 1e-5))
     assert encloses(found, law.positive_part_mean(3))
 
 
 def test_has_positive_value() -> None:
     """Only a value above 0 counts."""
-    assert contour.has_positive_value(ExactLaw((Fraction(1, 10**9), Fraction(-1)), (Fraction(1, 2),) * 2).finite)
-    assert not contour.has_positive_value(ExactLaw((Fraction(0), Fraction(-1)), (Fraction(1, 2),) * 2).finite)
+    assert contour_integral.has_positive_value(
+        ExactLaw((Fraction(1, 10**9), Fraction(-1)), (Fraction(1, 2),) * 2).finite
+    )
+    assert not contour_integral.has_positive_value(ExactLaw((Fraction(0), Fraction(-1)), (Fraction(1, 2),) * 2).finite)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -265,7 +268,7 @@ def test_one_node_is_enough_for_a_bound(kind: str) -> None:
         tried += 1
         tilted = TiltedLaw(law.finite, count)
         tau = tilted.saddle(0.0)
-        found = contour.bracket(law.finite, count, contour._one_node(tilted, tau))
+        found = contour_integral.bracket(law.finite, count, contour_integral._plan_one_node(tilted, tau))
         assert encloses(found, law.positive_part_mean(count))
         chernoff = tilted.log_moment(tau) - 1 - math.log(tau) + math.log(tilted.scale)
         assert found.log_upper() <= chernoff + math.log(2)
@@ -310,7 +313,7 @@ def test_a_node_where_the_moment_vanishes() -> None:
     """A fair coin at the angle π: the logarithm is minus infinity, and no part of it is NaN."""
     law = ExactLaw((Fraction(0), Fraction(1)), (Fraction(1, 2), Fraction(1, 2))).finite
     tilted = TiltedLaw(law, 10)
-    found = contour._log_ratio(tilted, np.array([0.5, 0.5]), 0.0, 1.0, math.pi, np.array([0, 1, 2]))
+    found = contour_integral._log_ratio(tilted, np.array([0.5, 0.5]), 0.0, 1.0, math.pi, np.array([0, 1, 2]))
     assert not np.isnan(found).any()
     assert found.real[0] == 0.0
     assert found.real[1] < -300
@@ -324,7 +327,7 @@ def test_ratios_to_node_0_in_floats(count: int) -> None:
     ).finite
     tilted, tau, step = TiltedLaw(law, count), 1.5, 3e-7
     indices = np.array([0, 1, 5, 31, 32, 33, 700, 4096, 5000])
-    found = contour._log_ratio(tilted, tilted.tilt_weights(tau), 1e-3, tau, step, indices)
+    found = contour_integral._log_ratio(tilted, tilted.tilt_weights(tau), 1e-3, tau, step, indices)
     with mp.workdps(60):
         moment = lambda t: sum(w * mp.exp(t * v) for v, w in ((-0.75, 0.5), (0.125, 0.375), (1, 0.125)))  # noqa: E731
         for k, value in zip(indices.tolist(), found, strict=True):

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from shuffledp import VariationRatio
-from shuffledp.numerics import contour
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.contour_floats import LOG_HALF, log_ratio, relative_sums, squares, tilted_floats
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.numerics.finite_law import FiniteLaw
+from shuffledp.numerics import contour_integral
+from shuffledp.numerics.contour_integral import LOG_HALF, log_ratio, relative_sums, squared_ratios, tilted_floats
+from shuffledp.numerics.distributions import FiniteLaw
+from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.positive_part import PositivePartMean
 
 from .exact_law import KINDS, encloses, overlap, random_law, relative_width
 
 PARAMETERS = {
-    "three values": VariationRatio.of_ldp(2.0),
+    "three values": VariationRatio.from_ldp(2.0),
     "four values": VariationRatio(p=8.0, beta=0.4, q=8.0),
     "disjoint": VariationRatio(p=math.inf, beta=1.0, q=16.0),
-    "large ratio": VariationRatio.of_ldp(8.0),
+    "large ratio": VariationRatio.from_ldp(8.0),
 }
 
 
@@ -40,10 +40,10 @@ def test_the_sum_in_balls_is_inside(name: str, users: int, tolerance: float) -> 
     scale = family.natural_scale()
     for z in (0.3, 2.0, 6.0):
         law = family.law_at(z * scale)
-        plan = contour.make_plan(law, users, tolerance)
+        plan = contour_integral.make_plan(law, users, tolerance)
         with precision(200):
-            certified = contour._Certified(law, users, plan)
-            found = relative_sums(certified.atoms, users, plan.tilt, plan.variance, plan.step, plan.kept)
+            certified = contour_integral._BallSum(law, users, plan)
+            found = relative_sums(certified.atoms, users, plan.tilt, plan.variance, plan.step, plan.node_indices)
             assert found is not None
             top = certified.moment_power(certified.tau)
             with_square, without = certified.nodes()
@@ -61,10 +61,10 @@ def test_few_summands(kind: str, count: int) -> None:
         law = random_law(rng, rng.choice([3, 4, 5]), kind)
         if not law.has_positive_value:
             continue
-        plan = contour.make_plan(law.finite, count, 1e-5)
+        plan = contour_integral.make_plan(law.finite, count, 1e-5)
         with precision(300):
-            certified = contour._Certified(law.finite, count, plan)
-            found = relative_sums(certified.atoms, count, plan.tilt, plan.variance, plan.step, plan.kept)
+            certified = contour_integral._BallSum(law.finite, count, plan)
+            found = relative_sums(certified.atoms, count, plan.tilt, plan.variance, plan.step, plan.node_indices)
             tilted = tilted_floats(certified.atoms, plan.tilt)
             assert found is not None
             assert tilted is not None
@@ -72,7 +72,7 @@ def test_few_summands(kind: str, count: int) -> None:
             with_square, without = certified.nodes()
             assert found[0].contains(with_square / top * certified.tau * certified.tau)
             assert found[1].contains(without / top)
-            small += int((log_ratio(tilted[0], tilted[1], plan.step * plan.kept)[0] < LOG_HALF).sum())
+            small += int((log_ratio(tilted[0], tilted[1], plan.step * plan.node_indices)[0] < LOG_HALF).sum())
             assert float(found[0].rad()) < 1e-6
     assert small
 
@@ -94,7 +94,7 @@ def test_what_floats_cannot_hold_is_bounded() -> None:
     family = divergence("three values", 10**6)
     x = 60 * family.natural_scale()
     (found,) = family.brackets([x])
-    assert found.route == "Chernoff"
+    assert found.method == "Chernoff"
     assert family.bracket(x).upper <= found.upper
     assert found.lower == 0
     assert found.upper_float() < 1e-300
@@ -123,8 +123,8 @@ def test_a_long_sum_is_enclosed() -> None:
             for k in range(count + 1)
         )
         if exact > 0:
-            plan = contour.make_plan(law.finite, count, 1e-5)
-            assert encloses(contour.bracket(law.finite, count, plan, in_floats=True), exact)
+            plan = contour_integral.make_plan(law.finite, count, 1e-5)
+            assert encloses(contour_integral.bracket(law.finite, count, plan, in_floats=True), exact)
 
 
 def test_uncertain_values_are_left_to_balls() -> None:
@@ -133,10 +133,10 @@ def test_uncertain_values_are_left_to_balls() -> None:
 
     atoms = [(arb(1, 1e-9), arb(1) / 2), (arb(-1), arb(1) / 2)]
     law = FiniteLaw(lambda: atoms)
-    plan = contour.make_plan(law, 1000, 1e-5)
+    plan = contour_integral.make_plan(law, 1000, 1e-5)
     with precision(128):
-        assert relative_sums(atoms, 1000, plan.tilt, plan.variance, plan.step, plan.kept) is None
-    assert contour.bracket(law, 1000, plan, in_floats=True).upper > 0
+        assert relative_sums(atoms, 1000, plan.tilt, plan.variance, plan.step, plan.node_indices) is None
+    assert contour_integral.bracket(law, 1000, plan, in_floats=True).upper > 0
 
 
 @pytest.mark.parametrize("size", [2, 3, 6])
@@ -146,9 +146,9 @@ def test_squares_of_moments(size: int) -> None:
     values, weights = rng.normal(size=size), rng.dirichlet(np.ones(size))
     u = np.array([0.0, 1e-7, 0.3, 5.0, 400.0])
     with mpmath.workdps(40):
-        for place, found in zip(u.tolist(), squares(values, weights, u).tolist(), strict=True):
+        for place, found in zip(u.tolist(), squared_ratios(values, weights, u).tolist(), strict=True):
             pairs = zip(values.tolist(), weights.tolist(), strict=True)
             moment = mpmath.fsum(weight * mpmath.expj(mpmath.mpf(place) * value) for value, weight in pairs)
             assert abs(float(abs(moment) ** 2) - found) <= 1e-15 * (size**2 + place)
-    fair = squares(np.array([0.0, 1.0]), np.array([0.5, 0.5]), np.array([math.pi]))
+    fair = squared_ratios(np.array([0.0, 1.0]), np.array([0.5, 0.5]), np.array([math.pi]))
     assert abs(float(fair[0])) <= 1e-15

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from shuffledp.errors import NumericalError
+from shuffledp._core.errors import NumericalError
 from shuffledp.numerics import convolution
-from shuffledp.numerics.convolution import GridMeasure, GridSum
-from shuffledp.numerics.hull import kinked
+from shuffledp.numerics.convolution import GridMeasure, GridSum, fit_piecewise_linear
 
 Exact = dict[int, Fraction]
 
@@ -60,14 +59,14 @@ def test_exact_sums_are_enclosed(seed: int) -> None:
     exact = convolved(parts)
     total = GridSum(tuple(parts))
     for share in (0.0, 0.3, 0.6, 0.95):
-        x = share * total.most
-        if not 0 <= x < total.most:
+        x = share * total.largest_point
+        if not 0 <= x < total.largest_point:
             continue
         truth = positive_part(exact, step, x)
         for tilt in (0.0, total.tilt_for(x), 3.0):
-            found = total.tilted(tilt, x)
+            found = total.apply_tilt(tilt, x)
             assert found.lower(x) <= truth <= found.upper(x)
-        found = total.tilted(total.tilt_for(x), x)
+        found = total.apply_tilt(total.tilt_for(x), x)
         assert found.upper(x) <= truth * (1 + mpf("1e-9")) + mpf("1e-320")
         assert found.lower(x) >= truth * (1 - mpf("1e-9"))
 
@@ -86,7 +85,7 @@ def test_a_tail_of_a_long_sum_keeps_its_digits(times: int) -> None:
                 if k * 0.125 > x:
                     mass = mp.binomial(times, k) * mpf(chance) ** k * mpf(1 - chance) ** (times - k)
                     truth -= mass * mp.expm1(mpf(x) - k * mpf("0.125"))
-        found = total.tilted(total.tilt_for(x), x)
+        found = total.apply_tilt(total.tilt_for(x), x)
         assert found.lower(x) <= truth
         if truth > 1e-300:
             assert truth <= found.upper(x) <= truth * (1 + mpf("1e-7"))
@@ -101,7 +100,7 @@ def test_what_wraps_around_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     total = GridSum(((one, 6),))
     for x in (0.0, 1.0, 4.0):
         for tilt in (0.0, 0.7):
-            found = total.tilted(tilt, x)
+            found = total.apply_tilt(tilt, x)
             assert found.lower(x) <= positive_part(exact, 0.5, x) <= found.upper(x)
 
 
@@ -109,7 +108,7 @@ def test_too_long_is_refused() -> None:
     """A sum over more grid points than fit is an error with a remedy, not an answer."""
     one = GridMeasure(2.0**-40, np.array([0, 1000]), np.array([0.5, 0.5]))
     with pytest.raises(NumericalError, match="ask for less accuracy"):
-        GridSum(((one, 1),)).tilted(0.0, 1.0)
+        GridSum(((one, 1),)).apply_tilt(0.0, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -120,16 +119,20 @@ def test_the_hull_is_on_its_side(seed: int) -> None:
     indices = np.unique([0, *[rng.randint(1, 60) for _ in range(rng.randint(1, 20))]])
     scale = rng.random() * 2 + 0.05
     values = np.array([rng.random() * 0.2 + 0.8 for _ in indices]) * np.exp(-((step * indices / scale) ** 2)) * 0.7
-    above, below = (kinked(step, indices, values, upper=side) for side in (True, False))
+    above, below = (fit_piecewise_linear(step, indices, values, upper=side) for side in (True, False))
     corners = [_corner(step, int(k)) for k in indices]
     for x in [*corners, *[mpf(rng.random() * 3) for _ in range(20)]]:
-        high, low = (_value(side.kinks, side.rest, x) for side in (above, below))
+        high, low = (_value(side.kinks, side.value_at_infinity, x) for side in (above, below))
         assert low <= high <= low * (1 + mpf("1e-10"))
-        mirrored = 1 - x + x * _value(above.kinks, above.rest, 1 / x)
+        mirrored = 1 - x + x * _value(above.kinks, above.value_at_infinity, 1 / x)
         assert abs(mirrored - high) <= 1e-10
     # The lower one is below all values; the upper one reaches some: nothing larger is convex and below them.
-    assert all(_value(below.kinks, below.rest, x) <= value for x, value in zip(corners, values, strict=True))
-    assert any(_value(above.kinks, above.rest, x) >= value for x, value in zip(corners, values, strict=True))
+    assert all(
+        _value(below.kinks, below.value_at_infinity, x) <= value for x, value in zip(corners, values, strict=True)
+    )
+    assert any(
+        _value(above.kinks, above.value_at_infinity, x) >= value for x, value in zip(corners, values, strict=True)
+    )
 
 
 def _corner(step: float, index: int) -> mpf:

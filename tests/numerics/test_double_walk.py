@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from shuffledp.numerics import double_walk, enumeration
+from shuffledp.numerics import positive_part
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 from .exact_law import KINDS, ExactLaw, encloses, laws, overlap, random_law, relative_width
@@ -23,10 +23,10 @@ def test_random_laws_are_enclosed(kind: str) -> None:
         law, count = random_law(rng, 4, kind), rng.randint(1, 10)
         if law.has_positive_value:
             tried += 1
-            found = double_walk.bracket(law.finite, count, -math.inf)
+            found = positive_part.bracket_by_double_recurrence(law.finite, count, -math.inf)
             assert encloses(found, law.positive_part_mean(count))
             assert relative_width(found) < 1e-15
-            assert found.route == "double walk"
+            assert found.method == "double walk"
 
 
 @settings(deadline=None, derandomize=True, max_examples=120)
@@ -34,7 +34,9 @@ def test_random_laws_are_enclosed(kind: str) -> None:
 def test_any_law_is_enclosed(law: ExactLaw, count: int) -> None:
     """No law that an adversary finds escapes its bracket."""
     assume(law.has_positive_value)
-    assert encloses(double_walk.bracket(law.finite, count, -math.inf), law.positive_part_mean(count))
+    assert encloses(
+        positive_part.bracket_by_double_recurrence(law.finite, count, -math.inf), law.positive_part_mean(count)
+    )
 
 
 @pytest.mark.parametrize("log_mass", [-0.1, -2.0, -10.0, -40.0])
@@ -44,7 +46,9 @@ def test_what_the_windows_leave_out_is_added_to_the_upper_side(log_mass: float) 
     for _ in range(50):
         law, count = random_law(rng, 4, rng.choice(KINDS)), rng.randint(1, 12)
         if law.has_positive_value:
-            assert encloses(double_walk.bracket(law.finite, count, log_mass), law.positive_part_mean(count))
+            assert encloses(
+                positive_part.bracket_by_double_recurrence(law.finite, count, log_mass), law.positive_part_mean(count)
+            )
 
 
 TIED = [
@@ -61,7 +65,7 @@ TIED = [
 def test_ties_count_nothing(values: tuple[Fraction, ...], weights: tuple[Fraction, ...], count: int) -> None:
     """Where many sums are exactly 0, or values coincide, the value is still exact and narrow."""
     law = ExactLaw(tuple(map(Fraction, values)), weights)
-    found = double_walk.bracket(law.finite, count, -math.inf)
+    found = positive_part.bracket_by_double_recurrence(law.finite, count, -math.inf)
     assert encloses(found, law.positive_part_mean(count))
     assert relative_width(found) < 1e-15
 
@@ -78,7 +82,9 @@ def test_values_that_round_to_one_float(gap: Fraction, side: int) -> None:
     ):
         law = ExactLaw(values, weights)
         for count in (1, 4, 7):
-            assert encloses(double_walk.bracket(law.finite, count, -math.inf), law.positive_part_mean(count))
+            assert encloses(
+                positive_part.bracket_by_double_recurrence(law.finite, count, -math.inf), law.positive_part_mean(count)
+            )
 
 
 @pytest.mark.parametrize(("weight", "power"), [(5, 20), (12, 55), (22, 100), (60, 250)])
@@ -89,7 +95,7 @@ def test_tiny_results_keep_their_relative_digits(weight: int, power: int) -> Non
     law = ExactLaw(values, (tiny, Fraction(2, 5) - tiny, Fraction(3, 5) - tiny**2, tiny**2))
     exact = law.positive_part_mean(20)
     assert 0 < exact < Fraction(1, 10**power)
-    found = double_walk.bracket(law.finite, 20, -math.inf)
+    found = positive_part.bracket_by_double_recurrence(law.finite, 20, -math.inf)
     assert encloses(found, exact)
     assert relative_width(found) < 1e-15
 
@@ -102,6 +108,6 @@ def test_it_agrees_with_enumeration_on_a_real_pair() -> None:
         for epsilon in (0.0, 0.2, 0.9):
             law = parameters.pair(epsilon).law(epsilon)
             if len(law.atoms()) == 4:
-                by_walk = double_walk.bracket(law, users, -math.inf)
-                assert overlap(by_walk, enumeration.bracket(law, users))
+                by_walk = positive_part.bracket_by_double_recurrence(law, users, -math.inf)
+                assert overlap(by_walk, positive_part.bracket_by_enumeration(law, users))
                 assert relative_width(by_walk) < 1e-15

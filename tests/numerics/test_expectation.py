@@ -10,11 +10,11 @@ import pytest
 from flint import arb
 from hypothesis import given, settings, strategies as st
 
-from shuffledp.numerics import contour, double_walk, enumeration, walk
-from shuffledp.numerics.ball import rational
-from shuffledp.numerics.expectation import PositivePartMean, positive_part_mean
-from shuffledp.numerics.finite_law import Bracket, FiniteLaw
-from shuffledp.privacy.pair import exact_pair
+from shuffledp.numerics import contour_integral, positive_part
+from shuffledp.numerics.distributions import Bracket, FiniteLaw
+from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.positive_part import PositivePartMean, positive_part_mean
+from shuffledp.privacy.dominating_pairs import exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 from ..oracle.exact import hockey_stick_of_counts
@@ -24,11 +24,11 @@ from .exact_law import (
     encloses,
     finite_law,
     laws,
-    least,
-    most,
+    lower_end,
     overlap,
     random_law,
     relative_width,
+    upper_end,
 )
 
 
@@ -55,7 +55,7 @@ def test_no_positive_value_is_exactly_zero(values: tuple[Fraction, ...]) -> None
     law = finite_law(values, [Fraction(1, len(values))] * len(values))
     found = positive_part_mean(law, 10**9)
     assert (found.lower_float(), found.upper_float()) == (0.0, 0.0)
-    assert found.route == "no positive value"
+    assert found.method == "no positive value"
 
 
 def test_a_value_that_cannot_be_told_from_zero_is_counted() -> None:
@@ -76,8 +76,10 @@ def test_values_that_coincide() -> None:
     for count in (1, 5, 9):
         exact = law.positive_part_mean(count)
         assert encloses(positive_part_mean(law.finite, count), exact)
-        assert encloses(double_walk.bracket(law.finite, count, -math.inf), exact)
-        assert encloses(contour.bracket(law.finite, count, contour.make_plan(law.finite, count, 1e-6)), exact)
+        assert encloses(positive_part.bracket_by_double_recurrence(law.finite, count, -math.inf), exact)
+        assert encloses(
+            contour_integral.bracket(law.finite, count, contour_integral.make_plan(law.finite, count, 1e-6)), exact
+        )
 
 
 def test_one_value_only() -> None:
@@ -89,13 +91,13 @@ def test_one_value_only() -> None:
 def routes(law: FiniteLaw, count: int, log_mass: float) -> list[Bracket]:
     """Every route that can take this law."""
     size = len(law.atoms())
-    found = [contour.bracket(law, count, contour.make_plan(law, count, 5e-10))]
+    found = [contour_integral.bracket(law, count, contour_integral.make_plan(law, count, 5e-10))]
     if size <= 3:
-        found.append(walk.bracket(law, count, log_mass))
-    if size == 4 and double_walk.steps(law, count, log_mass) <= 150_000:
-        found.append(double_walk.bracket(law, count, log_mass))
-    if enumeration.size(size, count) <= 3_000:
-        found.append(enumeration.bracket(law, count))
+        found.append(positive_part.bracket_by_recurrence(law, count, log_mass))
+    if size == 4 and positive_part.double_recurrence_steps(law, count, log_mass) <= 150_000:
+        found.append(positive_part.bracket_by_double_recurrence(law, count, log_mass))
+    if positive_part.count_vectors(size, count) <= 3_000:
+        found.append(positive_part.bracket_by_enumeration(law, count))
     return found
 
 
@@ -120,8 +122,8 @@ def test_routes_agree_on_random_laws(size: int) -> None:
 
 
 REAL: dict[str, VariationRatio] = {
-    "any 1-LDP": VariationRatio.of_ldp(1.0),
-    "any 4-LDP": VariationRatio.of_ldp(4.0),
+    "any 1-LDP": VariationRatio.from_ldp(1.0),
+    "any 4-LDP": VariationRatio.from_ldp(4.0),
     "balls into bins": VariationRatio(p=math.inf, beta=1.0, q=16.0),
     "randomized response on 16": VariationRatio(p=math.e, beta=(math.e - 1) / (math.e + 15), q=math.e, q_common=1.0),
     "the same without its common ratio": VariationRatio(p=math.e, beta=(math.e - 1) / (math.e + 15), q=math.e),
@@ -140,7 +142,7 @@ def test_routes_agree_for_many_users(name: str, users: int, deviations: float) -
     log_mass = family.log_estimate(epsilon) - 60.0
     found = routes(law, users, log_mass)
     assert_agree(found)
-    widths = {bracket.route: relative_width(bracket) for bracket in found}
+    widths = {bracket.method: relative_width(bracket) for bracket in found}
     assert widths["contour"] < (1e-7 if users >= 10**5 else 1e-3)
     assert widths.get("walk", 0.0) < 1e-14
     assert widths.get("double walk", 0.0) < 1e-13
@@ -158,14 +160,14 @@ def test_the_engine_overlaps_every_route(users: int) -> None:
 
 def test_each_route_is_taken_somewhere() -> None:
     """The engine takes the exact route that is cheap enough: all five occur."""
-    few = VariationRatio.of_ldp(1.0).pair(0.3).law(0.3)
+    few = VariationRatio.from_ldp(1.0).pair(0.3).law(0.3)
     shared = REAL["randomized response on 16"]
     taken = {
-        positive_part_mean(few, 1000).route,
-        positive_part_mean(shared.pair(0.3).law(0.3), 8).route,
-        positive_part_mean(shared.pair(0.3).law(0.3), 100).route,
-        positive_part_mean(shared.pair(0.01).law(0.01), 10**6).route,
-        positive_part_mean(finite_law([-1, -2], [Fraction(1, 2)] * 2), 10**6).route,
+        positive_part_mean(few, 1000).method,
+        positive_part_mean(shared.pair(0.3).law(0.3), 8).method,
+        positive_part_mean(shared.pair(0.3).law(0.3), 100).method,
+        positive_part_mean(shared.pair(0.01).law(0.01), 10**6).method,
+        positive_part_mean(finite_law([-1, -2], [Fraction(1, 2)] * 2), 10**6).method,
     }
     assert taken == {"walk", "enumeration", "double walk", "contour", "no positive value"}
 
@@ -174,11 +176,11 @@ def test_the_mean_over_n_is_the_divergence() -> None:
     """D(x) = E(S)_+ / n equals the divergence of the counts, computed as such in fractions."""
     first, second = [Fraction(3, 8), Fraction(1, 8), Fraction(1, 2)], [Fraction(1, 8), Fraction(3, 8), Fraction(1, 2)]
     hiding = [Fraction(1, 6), Fraction(1, 4), Fraction(1, 3)]
-    pair = exact_pair([tuple(map(rational, c)) for c in zip(first, second, hiding, strict=True)], symmetric=False)
+    pair = exact_pair([tuple(map(to_rational, c)) for c in zip(first, second, hiding, strict=True)], symmetric=False)
     for users in (1, 2, 5):
         found = PositivePartMean(pair.law, users).bracket(0.0)
         exact = hockey_stick_of_counts(first, second, hiding, users, 1)
-        assert least(found.lower) <= exact <= most(found.upper)
+        assert lower_end(found.lower) <= exact <= upper_end(found.upper)
         assert relative_width(found) < 1e-14
 
 
@@ -196,7 +198,7 @@ def test_the_estimate_steers_well(users: int) -> None:
 
 def test_the_estimate_of_nothing() -> None:
     """Where no value is positive the estimate is minus infinity."""
-    family = PositivePartMean(lambda epsilon: VariationRatio.of_ldp(1.0).pair(epsilon).law(epsilon), 100)
+    family = PositivePartMean(lambda epsilon: VariationRatio.from_ldp(1.0).pair(epsilon).law(epsilon), 100)
     assert family.log_estimate(1.5) == -math.inf
     assert family.bracket(1.5).upper_float() == 0.0
 
@@ -212,7 +214,7 @@ def test_bracket_as_floats_and_logs() -> None:
     halved = Bracket(arb(1), arb(3), "test").scaled(7)
     assert Fraction(halved.lower_float()) <= Fraction(1, 7)
     assert Fraction(halved.upper_float()) >= Fraction(3, 7)
-    assert halved.route == "test"
+    assert halved.method == "test"
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -224,7 +226,7 @@ def test_a_quick_proof_is_never_wrong(seed: int) -> None:
 
     def law(x: float) -> FiniteLaw:
         exact = [
-            (rational(value - Fraction(x)), rational(Fraction(weight, sum(weights))))
+            (to_rational(value - Fraction(x)), to_rational(Fraction(weight, sum(weights))))
             for value, weight in zip(values, weights, strict=True)
         ]
         return FiniteLaw(lambda: [(arb(value), arb(weight)) for value, weight in exact])

@@ -9,8 +9,8 @@ import pytest
 from flint import arb, fmpq
 from scipy.stats import hypergeom
 
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.hypergeometric import upper_tail
+from shuffledp.numerics.distributions import hypergeometric_upper_tail
+from shuffledp.numerics.intervals import precision
 
 
 def exact_tail(population: int, marked: int, drawn: int, k: int) -> Fraction:
@@ -27,7 +27,7 @@ def test_every_small_tail_holds_the_exact_fraction(population: int) -> None:
             for drawn in some:
                 for k in range(-1, drawn + 2):
                     exact = exact_tail(population, marked, drawn, k)
-                    found = upper_tail(population, marked, drawn, k)
+                    found = hypergeometric_upper_tail(population, marked, drawn, k)
                     assert found.overlaps(arb(fmpq(exact.numerator, exact.denominator))), (marked, drawn, k)
                     assert found.rad() < 1e-25
 
@@ -38,6 +38,6 @@ def test_every_small_tail_holds_the_exact_fraction(population: int) -> None:
 def test_large_tails_agree_with_scipy(population: int, marked: int, drawn: int, k: int) -> None:
     """Twelve digits are scipy's own."""
     with precision(128):
-        found = upper_tail(population, marked, drawn, k)
+        found = hypergeometric_upper_tail(population, marked, drawn, k)
         assert float(found.mid()) == pytest.approx(hypergeom.sf(k - 1, population, marked, drawn), rel=1e-8)
         assert found.rad() < 1e-25

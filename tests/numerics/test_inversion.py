@@ -11,13 +11,13 @@ from random import Random
 import pytest
 from flint import arb
 
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.numerics.finite_law import Bracket
-from shuffledp.numerics.inversion import invert
+from shuffledp.numerics.distributions import Bracket
+from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.numerics.roots import invert
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-from ..oracle.highprecision import delta_published, epsilon_of
+from ..oracle.highprecision import delta_published, solve_epsilon
 from .exact_law import overlap
 
 
@@ -157,12 +157,12 @@ def test_a_lying_estimate_never_breaks_the_proof(seed: int) -> None:
 @pytest.mark.parametrize("level", [0.2, 1e-2, 1e-5])
 def test_a_real_curve_is_inverted(users: int, level: float) -> None:
     """The clone pair's ε at δ, against bisection of a direct sum at high precision."""
-    parameters = VariationRatio.of_ldp(1.0)
+    parameters = VariationRatio.from_ldp(1.0)
     family = PositivePartMean(lambda epsilon: parameters.pair(epsilon).law(epsilon), users)
     found = invert(family, level, parameters.largest_log_ratio(), zero_at_high=True)
     p = parameters.p
     beta = (Fraction(p) - 1) / (Fraction(p) + 1)
-    exact = epsilon_of(lambda e: delta_published(p, beta, p, p, users, e, digits=30), level, tolerance="1e-13")
+    exact = solve_epsilon(lambda e: delta_published(p, beta, p, p, users, e, digits=30), level, tolerance="1e-13")
     assert found.lower - 1e-12 <= exact <= found.upper + 1e-12
     assert found.upper - found.lower < 1e-9
 
@@ -171,7 +171,7 @@ def test_a_real_curve_is_inverted(users: int, level: float) -> None:
 @pytest.mark.parametrize("level", [1e-3, 1e-9, 1e-60])
 def test_the_certified_ends_are_proofs_at_any_n(users: int, level: float) -> None:
     """At the upper end the divergence is proved to be at most the level, at the lower end at least the level."""
-    parameters = VariationRatio.of_ldp(2.0)
+    parameters = VariationRatio.from_ldp(2.0)
     family = PositivePartMean(lambda epsilon: parameters.pair(epsilon).law(epsilon), users)
     found = invert(family, level, parameters.largest_log_ratio(), zero_at_high=True)
     assert family.bracket(found.upper).upper <= level or found.upper == parameters.largest_log_ratio()
@@ -218,7 +218,7 @@ def test_quick_values_that_promise_too_much_are_not_believed(promise: float) -> 
 @pytest.mark.parametrize("local", [0.5, 2.0, 6.0])
 def test_quick_values_of_a_sum_are_as_sharp(users: int, local: float) -> None:
     """They hold the same number, and are hardly wider than what balls give."""
-    parameters = VariationRatio.of_ldp(local)
+    parameters = VariationRatio.from_ldp(local)
     family = PositivePartMean(lambda epsilon: parameters.pair(epsilon).law(epsilon), users)
     for z in (0.5, 3.0, 6.0):
         x = z * family.natural_scale()

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.sampling.lattice import MISSING, NOISE, noisy_rounding
-from shuffledp.sampling.random import SeededSource
+from shuffledp.sampling.random_sources import SeededSource
+from shuffledp.sampling.rounding import NOISE_TABLE, UNDECIDED_NOISE, round_with_noise
 
 FALSE_ALARM = 1e-7
 
@@ -27,12 +27,12 @@ def chance(result: int, number: Fraction) -> Fraction:
 def test_the_table_of_the_noise_is_exact() -> None:
     """Trailing zeros a and b of two random bytes have a−b = z with probability 2^-|z|/3, what is beyond added."""
     for z in range(-4, 5):
-        seen = Fraction(NOISE.tolist().count(z), 1 << 16)
+        seen = Fraction(NOISE_TABLE.tolist().count(z), 1 << 16)
         # Both bytes non-zero: Σ over a, b < 8 with a − b = z; the rest is drawn bit by bit.
         wanted = sum((Fraction(1, 2 ** (a + b + 2)) for a in range(8) for b in range(8) if a - b == z), Fraction(0))
         assert seen == wanted
         assert 0 < noise_chance(z) - wanted < Fraction(1, 2**7)
-    assert NOISE.tolist().count(MISSING) == 511
+    assert NOISE_TABLE.tolist().count(UNDECIDED_NOISE) == 511
 
 
 @pytest.mark.parametrize("number", [Fraction(0), Fraction(13, 4), Fraction(-7, 8), Fraction(-20001, 2)])
@@ -41,7 +41,7 @@ def test_the_law(number: Fraction) -> None:
     from scipy.stats import chi2
 
     draws = 200_000
-    found = noisy_rounding(np.full(draws, float(number)), SeededSource(np.random.default_rng(5)), 14)
+    found = round_with_noise(np.full(draws, float(number)), SeededSource(np.random.default_rng(5)), 14)
     centre = int(number)
     kinds = range(centre - 14, centre + 15)
     wanted = np.array([float(chance(kind, number)) for kind in kinds]) * draws
@@ -66,6 +66,6 @@ def test_moving_the_number_changes_no_probability_by_more_than_its_exponential()
 def test_the_mean_is_the_number() -> None:
     """Within six standard errors, over many different numbers at once; a false alarm in 1e8."""
     numbers = np.random.default_rng(6).uniform(-5000, 5000, 400_000)
-    off = noisy_rounding(numbers, SeededSource(np.random.default_rng(7)), 14) - numbers
+    off = round_with_noise(numbers, SeededSource(np.random.default_rng(7)), 14) - numbers
     assert abs(off.mean()) <= 6 * np.sqrt((4 + 1 / 6) / len(off))
     assert off.var() == pytest.approx(4 + 1 / 6, rel=0.03)

@@ -9,9 +9,9 @@ import pytest
 from flint import arb
 from scipy.stats import multinomial
 
-from shuffledp.numerics.expectation import positive_part_mean
-from shuffledp.numerics.finite_law import FiniteLaw
-from shuffledp.numerics.main_peak import log_positive_part_means
+from shuffledp.numerics.contour_integral import log_positive_part_means
+from shuffledp.numerics.distributions import FiniteLaw
+from shuffledp.numerics.positive_part import positive_part_mean
 
 
 def by_counts(values: list[float], weights: list[float], count: int) -> float:

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from shuffledp.numerics.many_crowds import FloatView, log_chernoff, squares
+from shuffledp.numerics.worst_mixture import MessageProbabilities, chi_squared_distances, log_chernoff
 
 from .test_worst_crowd import compositions, exact_mean
 
@@ -21,8 +21,8 @@ def random_row(rng: Random, length: int) -> Row:
     return [Fraction(weight, sum(weights)) for weight in weights]
 
 
-def view_of(first: Row, second: Row, hiding: list[Row]) -> FloatView:
-    return FloatView(*(np.array(rows, dtype=np.float64) for rows in (first, second, hiding)))
+def view_of(first: Row, second: Row, hiding: list[Row]) -> MessageProbabilities:
+    return MessageProbabilities(*(np.array(rows, dtype=np.float64) for rows in (first, second, hiding)))
 
 
 def law_of(first: Row, second: Row, hiding: Row, ratio: Fraction) -> list[tuple[Fraction, Fraction]]:
@@ -50,17 +50,17 @@ def test_no_crowd_is_worse(seed: int) -> None:
 
 def test_revealed_mass_tells_nothing() -> None:
     """Half of a law, the rest at 0, is the law with G doubled half of the time."""
-    half = FloatView(np.array([0.6, 0.4]), np.array([0.4, 0.6]), np.array([[0.25, 0.25]]))
-    whole = FloatView(np.array([0.6, 0.4, 0.0]), np.array([0.4, 0.6, 0.0]), np.array([[0.25, 0.25, 0.5]]))
+    half = MessageProbabilities(np.array([0.6, 0.4]), np.array([0.4, 0.6]), np.array([[0.25, 0.25]]))
+    whole = MessageProbabilities(np.array([0.6, 0.4, 0.0]), np.array([0.4, 0.6, 0.0]), np.array([[0.25, 0.25, 0.5]]))
     counts = np.array([50.0, 20.0])
     assert log_chernoff([half], 0.1, counts) == pytest.approx(log_chernoff([whole], 0.1, counts), rel=1e-9)
-    assert squares(half) == pytest.approx([0.32])
-    assert squares(whole) == pytest.approx([0.32])
+    assert chi_squared_distances(half) == pytest.approx([0.32])
+    assert chi_squared_distances(whole) == pytest.approx([0.32])
 
 
 def test_it_is_of_use() -> None:
     """A normal sum is 5 standard deviations below 0 on average: within a factor of 10 of e^(−25/2)."""
-    view = FloatView(np.array([0.6, 0.4]), np.array([0.4, 0.6]), np.array([[0.5, 0.5]]))
+    view = MessageProbabilities(np.array([0.6, 0.4]), np.array([0.4, 0.6]), np.array([[0.5, 0.5]]))
     count, epsilon = 10_000, 0.02
     (found,) = log_chernoff([view], epsilon, np.array([float(count)]))[0]
     mean, deviation = count * math.expm1(epsilon), math.sqrt(count * 0.16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shuffledp.numerics.many_roots import find_crossings
+from shuffledp.numerics.roots import find_crossings
 
 
 def test_cubes() -> None:

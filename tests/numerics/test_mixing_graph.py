@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from shuffledp.numerics.ball import rational, round_up
-from shuffledp.numerics.mixing_graph import MOST_EXACT, MixingGraph, mixing_distance
-from tests.oracle.shared_messages import Counts, one_user, product
+from shuffledp.mechanisms.correlated_noise.split_and_mix import MAX_EXACT_OWNERS, MixingGraph, mixing_distance
+from shuffledp.numerics.intervals import round_up, to_rational
+from tests.oracle.shared_messages import Counts, combine_multisets, user_multisets
 
 
 def components(permutation: tuple[int, ...], owners: int, places: int) -> int:
@@ -39,7 +39,7 @@ def test_the_mean_is_that_over_all_permutations(owners: int, places: int, base: 
     truth = Fraction(sum(powers), len(powers)) - 1
     found = MixingGraph(places, base).excess(owners)
 
-    assert found.overlaps(arb(rational(truth)))
+    assert found.overlaps(arb(to_rational(truth)))
     assert float(found) == pytest.approx(float(truth), rel=1e-15)
 
 
@@ -51,7 +51,7 @@ def closed_set_bound(owners: int, places: int, base: int) -> float:
 @pytest.mark.parametrize(("places", "base"), [(2, 3), (3, 2**12), (4, 2**16), (6, 2**31), (9, 2**32)])
 def test_beyond_what_is_computed_the_bound_goes_on_without_a_jump(places: int, base: int) -> None:
     graph = MixingGraph(places, base)
-    last, next_ = round_up(graph.excess(MOST_EXACT)), round_up(graph.excess(MOST_EXACT + 1))
+    last, next_ = round_up(graph.excess(MAX_EXACT_OWNERS)), round_up(graph.excess(MAX_EXACT_OWNERS + 1))
     assert last * 0.98 <= next_ <= last
     # No component is more likely to be missed than a single owner; the bound is above that part, and near it.
     for owners in (10_000, 10**6, 10**9):
@@ -61,15 +61,15 @@ def test_beyond_what_is_computed_the_bound_goes_on_without_a_jump(places: int, b
 
 def test_many_owners_are_bounded_as_few_are_computed() -> None:
     """The proof for all numbers of owners against the exact mean, where both exist."""
-    from shuffledp.numerics.mixing_graph import _proof
+    from shuffledp.mechanisms.correlated_noise.split_and_mix import _find_proof
 
     for places, base in ((2, 3), (2, 1024), (5, 2**21), (7, 2**21), (9, 2**60)):
         graph = MixingGraph(places, base)
-        proof = _proof(graph)
+        proof = _find_proof(graph)
         assert proof is not None
-        for owners in (proof.known, proof.known + 1, 2 * proof.known):
+        for owners in (proof.known_means, proof.known_means + 1, 2 * proof.known_means):
             assert graph.excess(owners) <= proof.excess(owners)
-        assert proof.excess(2 * proof.known) <= 1.05 * graph.excess(2 * proof.known)
+        assert proof.excess(2 * proof.known_means) <= 1.05 * graph.excess(2 * proof.known_means)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_what_cannot_be_bounded_is_one() -> None:
 
 def views(users: int, base: int, messages: int) -> Iterator[tuple[tuple[int, ...], Counts]]:
     """For each multiset of values, the multisets of all messages."""
-    alone = [one_user(base, messages, value) for value in range(base)]
+    alone = [user_multisets(base, messages, value) for value in range(base)]
     for values in itertools.combinations_with_replacement(range(base), users):
         view = alone[values[0]]
         for value in values[1:]:
-            view = product(view, alone[value])
+            view = combine_multisets(view, alone[value])
         yield values, view
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from shuffledp.numerics.root import MOST_STEPS, Crossing, find_crossing
+from shuffledp.numerics.roots import MAX_STEPS, Crossing, find_crossing
 
 
 class Counted:
@@ -62,7 +62,7 @@ def test_the_sign_change_is_bracketed_and_close(name: str, guess: float | None) 
     assert found.above == high or f(found.above) > 0
     assert found.below - 1e-12 <= root <= found.above + 1e-12
     assert found.above - found.below <= 1e-12 * max(abs(found.below), abs(found.above)) + 1e-15 + 5e-324
-    assert len(counted.points) <= MOST_STEPS
+    assert len(counted.points) <= MAX_STEPS
 
 
 @pytest.mark.parametrize("small", [1e-300, 1e-30, 1e-12])
@@ -125,7 +125,7 @@ def test_a_wrong_slope_does_no_harm(slope: float) -> None:
     f = Counted(lambda x: x - 0.4)
     found = find_crossing(f, 0.0, 1.0, guess=0.9, slope=slope, relative=0.0, absolute=1e-9)
     assert found.below <= 0.4 < found.above or (found.above == 1.0 and found.below <= 0.4)
-    assert len(f.points) <= MOST_STEPS
+    assert len(f.points) <= MAX_STEPS
 
 
 def test_random_monotone_step_functions() -> None:

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from shuffledp.numerics.two_losses import LossAtoms, excess
+from shuffledp.mechanisms.correlated_noise.cancelling_noise import LossAtoms, bound_sum_profile
 
 
 def double_sum(first: LossAtoms, second: LossAtoms, x: float) -> float:
@@ -34,7 +34,7 @@ def test_both_sides_enclose_the_double_sum(spread: float, sizes: tuple[int, int]
     first, second = law(1, sizes[0], spread), law(2, sizes[1], spread)
     # The values of a law are where the sum has its corners.
     points = np.concatenate([np.linspace(0.0, 4 * spread, 9), np.abs(first.values[:2]) + np.abs(second.values[:1])])
-    upper, lower = excess(first, second, points)
+    upper, lower = bound_sum_profile(first, second, points)
     for x, high, low in zip(points.tolist(), upper.tolist(), lower.tolist(), strict=True):
         truth = double_sum(first, second, x)
         assert low <= truth <= high
@@ -44,7 +44,7 @@ def test_both_sides_enclose_the_double_sum(spread: float, sizes: tuple[int, int]
 def test_losses_beyond_the_floats_have_no_lower_side() -> None:
     """Their exponentials are cut: the upper side is still one, and nothing is claimed from below."""
     far = LossAtoms(np.array([-900.0, 900.0]), np.array([0.25, 0.75]), 0.0, 0.0, 0.0)
-    upper, lower = excess(far, far, np.array([0.0, 5.0]))
+    upper, lower = bound_sum_profile(far, far, np.array([0.0, 5.0]))
     for x, high in zip((0.0, 5.0), upper.tolist(), strict=True):
         assert high >= double_sum(far, far, x)
     assert lower.tolist() == [0.0, 0.0]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from flint import arb
 
-from shuffledp.numerics.ball import rational
-from shuffledp.numerics.expectation import positive_part_mean
-from shuffledp.numerics.finite_law import FiniteLaw
-from shuffledp.numerics.worst_crowd import WorstCrowd
+from shuffledp.numerics.distributions import FiniteLaw
+from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.positive_part import positive_part_mean
+from shuffledp.numerics.worst_mixture import WorstDatasetMixture
 
 from ..oracle.exact import compositions
 
@@ -21,7 +21,7 @@ Law = tuple[tuple[Fraction, Fraction], ...]
 
 
 def finite(law: Law) -> FiniteLaw:
-    return FiniteLaw(lambda: [(arb(rational(value)), arb(rational(weight))) for value, weight in law])
+    return FiniteLaw(lambda: [(arb(to_rational(value)), arb(to_rational(weight))) for value, weight in law])
 
 
 def random_law(rng: Random, values: int) -> Law:
@@ -53,9 +53,9 @@ def test_no_crowd_is_worse_than_the_bound(seed: int) -> None:
     rng = Random(seed)
     laws = [random_law(rng, rng.choice([1, 2, 3])) for _ in range(rng.choice([2, 3, 4]))]
     count = rng.choice([1, 2, 3, 5]) if len(laws) < 4 else 3
-    crowd = WorstCrowd([finite(law) for law in laws])
+    crowd = WorstDatasetMixture([finite(law) for law in laws])
     truth = max(exact_mean(laws, parts) for parts in compositions(count, len(laws))) / count
-    bound, _, _ = crowd.worst(np.array([float(count)]))
+    bound, _, _ = crowd.bound_worst_mixture(np.array([float(count)]))
     assert math.exp(bound[0]) >= float(truth) * (1 - 1e-12)
 
 
@@ -64,7 +64,7 @@ def test_a_simplex_bounds_the_crowds_in_it(seed: int) -> None:
     """Also small ones, whose corners are no whole crowds; and several numbers of summands at once."""
     rng = Random(seed)
     laws = [random_law(rng, 2) for _ in range(2)]
-    crowd = WorstCrowd([finite(law) for law in laws])
+    crowd = WorstDatasetMixture([finite(law) for law in laws])
     corners = np.array([[0.25, 0.75], [0.75, 0.25]])
     counts = np.array([8.0, 6.0, 4.0])
     found = np.exp(crowd.log_bounds(corners, counts))
@@ -80,8 +80,8 @@ def test_sharp_where_one_law_is_the_worst(count: int, drift: float) -> None:
     shift = Fraction(drift / math.sqrt(count)).limit_denominator(10**15)
     wide: Law = ((1 - shift, Fraction(1, 3)), (-Fraction(1, 2) - shift, Fraction(2, 3)))
     narrow: Law = ((Fraction(1, 4) - shift, Fraction(1, 2)), (-Fraction(1, 4) - shift, Fraction(1, 2)))
-    crowd = WorstCrowd([finite(wide), finite(narrow)])
-    bound, seen, kind = crowd.worst(np.array([float(count)]))
+    crowd = WorstDatasetMixture([finite(wide), finite(narrow)])
+    bound, seen, kind = crowd.bound_worst_mixture(np.array([float(count)]))
     assert kind == 0
     truth = positive_part_mean(finite(wide), count).scaled(count)
     assert truth.lower_float() <= math.exp(bound[0])
@@ -93,9 +93,9 @@ def test_laws_that_never_rise() -> None:
     """Sums of what is at most 0 have no positive part; beside others they do no harm."""
     still: Law = ((Fraction(-1, 8), Fraction(1)),)
     rising: Law = ((Fraction(7, 8), Fraction(1, 2)), (Fraction(-9, 8), Fraction(1, 2)))
-    alone = WorstCrowd([finite(still)])
+    alone = WorstDatasetMixture([finite(still)])
     assert not alone.may_rise.any()
     assert alone.log_bounds(np.eye(1), np.array([5.0]))[0] == -math.inf
-    both = WorstCrowd([finite(still), finite(rising)])
-    bound, _, _ = both.worst(np.array([6.0]))
+    both = WorstDatasetMixture([finite(still), finite(rising)])
+    bound, _, _ = both.bound_worst_mixture(np.array([6.0]))
     assert math.exp(bound[0]) >= max(float(exact_mean([still, rising], (k, 6 - k))) for k in range(7)) / 6

@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 Pair = Mapping[object, tuple[Fraction, Fraction]]
 
 
-def merged(pairs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
+def merge_ratios(pairs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
     """One outcome per likelihood ratio: nothing else matters for a divergence."""
     groups: dict[Fraction | None, list[Fraction]] = {}
     for first, second in pairs:
@@ -28,7 +28,7 @@ def product(rounds: Sequence[Sequence[tuple[Fraction, Fraction]]]) -> list[tuple
     """The pair of all rounds together, outcome by outcome."""
     result = [(Fraction(1), Fraction(1))]
     for one in rounds:
-        result = merged((a * c, b * d) for a, b in result for c, d in one)
+        result = merge_ratios((a * c, b * d) for a, b in result for c, d in one)
     return result
 
 

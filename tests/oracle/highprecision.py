@@ -20,9 +20,9 @@ Number = mpf | Fraction | float | int | str
 class PairLaw(NamedTuple):
     """Probabilities of the two pairs: own, other and common for user 1; a and b for everybody else."""
 
-    own: mpf
-    other: mpf
-    common: mpf
+    p_alpha: mpf
+    alpha: mpf
+    gamma: mpf
     r0: mpf
     r1: mpf
 
@@ -53,8 +53,8 @@ def delta_published(
         for a in range(users + 1):
             for b in range(users + 1 - a):
                 up, down, same = crowd(a - 1, b), crowd(a, b - 1), crowd(a, b)
-                first = law.own * up + law.other * down + law.common * same
-                second = law.other * up + law.own * down + law.common * same
+                first = law.p_alpha * up + law.alpha * down + law.gamma * same
+                second = law.alpha * up + law.p_alpha * down + law.gamma * same
                 total += max(mpf(0), first - factor * second)
         return +total
 
@@ -72,7 +72,7 @@ def delta_sound(
     """D(P || Q) of the sound pair, which counts the common part too; the other direction swaps q0 and q1."""
     with mp.workdps(digits):
         law, factor, others = pair_law(p, beta, q0, q1), exp(mpf(epsilon)), users - 1
-        r2 = law.common / mpf(q_common)
+        r2 = law.gamma / mpf(q_common)
         rest = 1 - law.r0 - law.r1 - r2
         if rest < -(mpf(10) ** (5 - digits)):
             raise ValueError("delta_sound: r0 + r1 + gamma / q_common must be at most 1")
@@ -92,13 +92,13 @@ def delta_sound(
             for b in range(users + 1 - a):
                 for c in range(users + 1 - a - b):
                     up, down, same = crowd(a - 1, b, c), crowd(a, b - 1, c), crowd(a, b, c - 1)
-                    first = law.own * up + law.other * down + law.common * same
-                    second = law.other * up + law.own * down + law.common * same
+                    first = law.p_alpha * up + law.alpha * down + law.gamma * same
+                    second = law.alpha * up + law.p_alpha * down + law.gamma * same
                     total += max(mpf(0), first - factor * second)
         return +total
 
 
-def epsilon_of(
+def solve_epsilon(
     delta_function: Callable[[mpf], mpf], delta: Number, upper: Number = 1, tolerance: Number = "1e-12"
 ) -> mpf:
     """The least epsilon >= 0 with delta_function(epsilon) <= delta, from above, by bisection.

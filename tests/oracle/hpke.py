@@ -23,7 +23,7 @@ def expand(key: bytes, label: bytes, info: bytes, length: int, suite: bytes) -> 
     return hmac.new(key, labelled + b"\x01", hashlib.sha256).digest()[:length]
 
 
-def schedule(shared: bytes, info: bytes) -> tuple[bytes, bytes]:
+def key_schedule(shared: bytes, info: bytes) -> tuple[bytes, bytes]:
     """Key and base nonce of mode_base, section 5.1."""
     said = b"\x00" + extract(b"", b"psk_id_hash", b"", SUITE) + extract(b"", b"info_hash", info, SUITE)
     secret = extract(shared, b"secret", b"", SUITE)
@@ -36,20 +36,20 @@ def shared_secret(own: bytes, other: bytes, sent: bytes, receiver: bytes) -> byt
     return expand(extract(b"", b"eae_prk", exchanged, KEM_SUITE), b"shared_secret", sent + receiver, 32, KEM_SUITE)
 
 
-def public(secret: bytes) -> bytes:
+def public_key(secret: bytes) -> bytes:
     """Of a secret key."""
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
 def seal(ephemeral: bytes, receiver: bytes, info: bytes, content: bytes, said: bytes = b"") -> bytes:
     """What whoever holds this one-time secret sends."""
-    sent = public(ephemeral)
-    key, nonce = schedule(shared_secret(ephemeral, receiver, sent, receiver), info)
+    sent = public_key(ephemeral)
+    key, nonce = key_schedule(shared_secret(ephemeral, receiver, sent, receiver), info)
     return sent + AESGCM(key).encrypt(nonce, content, said)
 
 
-def opened(secret: bytes, info: bytes, sealed: bytes, said: bytes = b"") -> bytes:
+def open_envelope(secret: bytes, info: bytes, sealed: bytes, said: bytes = b"") -> bytes:
     """What the receiver reads."""
-    sent, receiver = sealed[:32], public(secret)
-    key, nonce = schedule(shared_secret(secret, sent, sent, receiver), info)
+    sent, receiver = sealed[:32], public_key(secret)
+    key, nonce = key_schedule(shared_secret(secret, sent, sent, receiver), info)
     return AESGCM(key).decrypt(nonce, sealed[32:], said)

@@ -8,7 +8,7 @@ Counts = tuple[np.ndarray, np.ndarray]
 """Multisets, written as sums of a base to the power of a message, and in how many ways each of them comes about."""
 
 
-def product(first: Counts, second: Counts) -> Counts:
+def combine_multisets(first: Counts, second: Counts) -> Counts:
     """The multisets of both together."""
     keys, ways = (first[0][:, None] + second[0]).ravel(), (first[1][:, None] * second[1]).ravel()
     kinds, places = np.unique(keys, return_inverse=True)
@@ -17,7 +17,7 @@ def product(first: Counts, second: Counts) -> Counts:
     return kinds, total
 
 
-def one_user(base: int, messages: int, value: int) -> Counts:
+def user_multisets(base: int, messages: int, value: int) -> Counts:
     """The multisets of a user's messages, which sum to its value."""
     shares = np.array(list(itertools.product(range(base), repeat=messages)))
     good = shares[shares.sum(axis=1) % base == value]

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from mpmath import e, inf, log, mp, mpf
 
-from . import reports
+from . import report_enumeration
 from .exact import (
     hockey_stick,
     hockey_stick_of_counts,
@@ -22,7 +22,7 @@ from .exact import (
     worst_divergence,
 )
 from .floating import delta_published_float
-from .highprecision import delta_published, delta_sound, epsilon_of
+from .highprecision import delta_published, delta_sound, solve_epsilon
 from .tradeoff import delta_of_curve, mixture, shuffled_extremes, tradeoff_curve
 
 
@@ -150,13 +150,14 @@ def test_infinite_ratio_is_the_limit_of_large_ratios() -> None:
         assert abs(limit - near) < mpf(10) ** -13
 
 
+@pytest.mark.exhaustive
 def test_epsilon_of_inverts() -> None:
     """epsilon_of returns an epsilon whose delta is the target, from the safe side."""
 
     def curve(epsilon: mpf) -> mpf:
         return delta_published(mpf(e), (mpf(e) - 1) / (mpf(e) + 1), mpf(e), mpf(e), 20, epsilon)
 
-    epsilon = epsilon_of(curve, 1e-4, tolerance="1e-9")
+    epsilon = solve_epsilon(curve, 1e-4, tolerance="1e-9")
     assert curve(epsilon) <= mpf(1e-4) < curve(epsilon - mpf("1e-8"))
 
 
@@ -230,5 +231,5 @@ def test_reports_are_counted_as_they_are_enumerated() -> None:
     for ratio in (Fraction(1), Fraction(9, 7)):
         laws = [dict(zip(kinds, row, strict=True)) for row in random_table(rng, 3, 4)]
         datasets = itertools.combinations_with_replacement(range(3), 2)
-        expected = max(max(reports.dataset_divergences(laws, others, ratio)) for others in datasets)
-        assert reports.worst_divergence(laws, 3, ratio) == expected
+        expected = max(max(report_enumeration.dataset_divergences(laws, others, ratio)) for others in datasets)
+        assert report_enumeration.worst_divergence(laws, 3, ratio) == expected

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from shuffledp.calibration.target import Target
-from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.ranking import Ranking, run, trials
+from shuffledp.calibration.targets import Target
+from shuffledp.planning.goal import Goal, Limits
+from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
 from shuffledp.tasks import (
     Categories,
     Count,
@@ -23,7 +23,7 @@ from shuffledp.tasks import (
     Variance,
     VectorMean,
 )
-from tests import shared
+from tests import shared_results
 
 LETTERS = Categories(("a", "b", "c", "d", "e"))
 TASKS: dict[str, Task] = {
@@ -41,22 +41,24 @@ TASKS: dict[str, Task] = {
 }
 
 
-def goal_of(name: str, users: int = 20_000, epsilon: float = 1.0, delta: float = 1e-6, **changes: Any) -> Goal:
+def small_goal(name: str, users: int = 20_000, epsilon: float = 1.0, delta: float = 1e-6, **changes: Any) -> Goal:
     """A goal for one of the tasks."""
     return Goal(TASKS[name], users, Target(epsilon, delta), changes.get("rounds", 1), changes.get("limits", Limits()))
 
 
-def ranking_of(name: str, shared_folder: Path) -> Ranking:
+def small_ranking(name: str, shared_folder: Path) -> Ranking:
     """The mechanisms of a small task: all but those that are slow, or that the same options have elsewhere."""
 
     def ranked() -> Ranking:
-        goal = goal_of(name)
-        return Ranking.of(goal, run([trial for trial in trials(goal) if not left_aside(name, trial.name)]))
+        goal = small_goal(name)
+        return Ranking.from_outcomes(
+            goal, run_jobs([trial for trial in build_trials(goal) if not is_skipped(name, trial.name)])
+        )
 
-    return shared.once(shared_folder / f"ranking of {name}", ranked)
+    return shared_results.compute_once(shared_folder / f"ranking of {name}", ranked)
 
 
-def left_aside(task: str, mechanism: str) -> bool:
+def is_skipped(task: str, mechanism: str) -> bool:
     """Means have slow mechanisms with two messages. Sums and counts are told to mechanisms as means are, and cells of a
     map as options: for these a few of each kind are enough, with one message, with several and of vectors."""
     slow = {"mean": ("duchi", "harmony")}

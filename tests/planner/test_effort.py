@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import shuffledp as sdp
-from shuffledp.collection.guarantee import Guarantee, Recipe
-from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.planning.plan import Plan
+from shuffledp.tasks.counting import Frequency
 
 
 def test_the_winner_has_less_noise_and_the_same_promise() -> None:
@@ -25,14 +25,14 @@ def test_the_winner_has_less_noise_and_the_same_promise() -> None:
     # The quick bounds would not let this collection go.
     held = Guarantee(plan, 10_000)
     assert held.value.upper <= 0.1 < sdp.amplify(plan.mechanism, 10_000, effort="quick").epsilon(1e-6).upper
-    assert Recipe.read(held.recipe.document()) == held.recipe
+    assert CurveInputs.from_document(held.curve_inputs.to_document()) == held.curve_inputs
 
 
 def test_a_quick_plan_is_the_file_that_it_ever_was() -> None:
     plan = sdp.plan(Frequency(4), users=1000, epsilon=1, delta=1e-6, mechanism="krr").best.plan
     assert plan.effort == "quick"
     assert "effort" not in plan.document()
-    assert "effort" not in Guarantee(plan, 1000).recipe.document()
+    assert "effort" not in Guarantee(plan, 1000).curve_inputs.to_document()
 
 
 def test_another_word_is_refused() -> None:

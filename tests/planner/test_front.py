@@ -7,31 +7,31 @@ import math
 import pytest
 
 import shuffledp as sdp
-from shuffledp.calibration.target import Target
-from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.ranking import Ranking, run, trials
-from shuffledp.planner.trial import Offer
+from shuffledp.calibration.targets import Target
+from shuffledp.planning.goal import Goal, Limits
+from shuffledp.planning.mechanism_calibration import Candidate
+from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
 from shuffledp.tasks import Frequency, ItemSets, Task
 
 
 def ranking_of(task: Task, name: str, **changes: object) -> Ranking:
     goal = Goal(task, 50_000, Target(1.0, 1e-7), **changes)  # type: ignore[arg-type]
-    return Ranking.of(goal, run(trials(goal, name)))
+    return Ranking.from_outcomes(goal, run_jobs(build_trials(goal, name)))
 
 
 def test_the_front_of_cancelling_noise() -> None:
     """Less error takes more messages; every offer is certified, and the winner is near the least error."""
     ranking = ranking_of(Frequency(32), "cancelling-noise", rests_on="shuffler")
-    front = [offer for offer in ranking.offers if not offer.by_noise]
+    front = [offer for offer in ranking.candidates if not offer.has_shuffler_noise]
     assert len(front) >= 5
     messages = [offer.messages for offer in front]
     assert messages == sorted(messages, reverse=True)
-    for offer in ranking.offers:
+    for offer in ranking.candidates:
         assert 0.99 < offer.proof.upper <= 1.0
         assert offer.proof.certified
         assert offer.proof.bound == "own-noise"
-        assert offer.rests_on == ("its noise" if offer.by_noise else "shuffler")
-    assert front[0].times_curator == pytest.approx(1.05, abs=0.001)
+        assert offer.rests_on == ("its noise" if offer.has_shuffler_noise else "shuffler")
+    assert front[0].curator_error_ratio == pytest.approx(1.05, abs=0.001)
     assert ranking.best in front
     assert ranking.best.standard_error <= 1.05 * front[0].standard_error
     assert ranking.best.bits < front[0].bits
@@ -40,7 +40,7 @@ def test_the_front_of_cancelling_noise() -> None:
 def test_noise_that_the_shuffler_draws_must_be_asked_for() -> None:
     ranking = ranking_of(Frequency(32), "cancelling-noise", rests_on="shuffler-noise")
     best = ranking.best
-    assert best.by_noise
+    assert best.has_shuffler_noise
     assert best.messages == 1
     assert best.mechanism.settings()["honest"] == 0
     assert best.name == "cancelling-noise (shuffler)"
@@ -48,7 +48,7 @@ def test_noise_that_the_shuffler_draws_must_be_asked_for() -> None:
     text = str(ranking)
     assert "this is the plan" in text
     assert "the promise does not depend on how many take part" in " ".join(text.split())
-    (half, tenth) = ranking.fewer[best.name]
+    (half, tenth) = ranking.reduced_turnout_guarantees[best.name]
     assert half.epsilon == tenth.epsilon == best.proof.upper
     assert ("noise", "drawn by the shuffler") in best.plan.summary()
     assert ranking.document()["best_by_noise"] == best.name
@@ -71,17 +71,18 @@ def test_a_plan_for_fewer_honest_users() -> None:
 
 def test_limits_choose_from_the_front() -> None:
     ranking = ranking_of(Frequency(32), "cancelling-noise", rests_on="shuffler", limits=Limits(messages=1.4))
-    assert all(offer.messages <= 1.4 for offer in ranking.offers)
+    assert all(offer.messages <= 1.4 for offer in ranking.candidates)
     assert ranking.best.messages > 1.2
     with pytest.raises(ValueError, match=r"sends \d+\.\d+ messages a user"):
         _ = ranking_of(Frequency(4096), "cancelling-noise", rests_on="shuffler", limits=Limits(messages=1.0001)).best
 
 
+@pytest.mark.exhaustive
 def test_sets_of_items() -> None:
     """Several losses in one report, composed; designed for all of them together."""
     ranking = ranking_of(ItemSets(20, 3), "cancelling-sets", rests_on="shuffler")
-    for offer in ranking.offers:
-        assert isinstance(offer, Offer)
+    for offer in ranking.candidates:
+        assert isinstance(offer, Candidate)
         assert 0.95 < offer.proof.upper <= 1.0
         assert offer.proof.bound == "composed-parts"
-    assert ranking.best.times_curator < 1.3
+    assert ranking.best.curator_error_ratio < 1.3

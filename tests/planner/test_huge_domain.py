@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.calibration.target import Target
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.ranking import run, trials
-from shuffledp.planner.trial import Offer, Refusal
-from shuffledp.tasks import frequency
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.calibration.targets import Target
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate, Rejection
+from shuffledp.planning.ranking import build_trials, run_jobs
+from shuffledp.tasks import counting
+from shuffledp.tasks.counting import Frequency
 
 HUGE = 1 << 48
 GOAL = Goal(Frequency(HUGE), 10**6, Target(1.0, 1e-8))
@@ -42,7 +42,7 @@ def test_the_error_by_structure_is_that_over_all_options(mechanism: Mechanism, m
     """Options that stand for all, against the mean over users who hold each option once."""
     task = Frequency(300)
     over_all = task.standard_error(mechanism, 7000)
-    monkeypatch.setattr(frequency, "MOST_SAMPLED", 16)
+    monkeypatch.setattr(counting, "MAX_SAMPLE_OPTIONS", 16)
     by_structure = task.standard_error(mechanism, 7000)
     assert by_structure == pytest.approx(over_all, rel=1e-9)
 
@@ -50,18 +50,19 @@ def test_the_error_by_structure_is_that_over_all_options(mechanism: Mechanism, m
 def test_made_up_users_of_asked_options_are_those_of_all() -> None:
     task, mechanism = Frequency(300), sdp.KRR(1.0, 300)
     asked = np.array([0, 7, 100, 101, 299])
-    assert task.held_of(asked, 7001).tolist() == task.held(mechanism, 7001)[asked].tolist()
+    assert task.option_true_counts(asked, 7001).tolist() == task.true_counts(mechanism, 7001)[asked].tolist()
 
 
+@pytest.mark.exhaustive("projective-geometry")
 @pytest.mark.parametrize("name", ["projective-geometry", "krr", "balls-into-bins"])
 def test_a_huge_domain_is_planned_for(name: str) -> None:
-    (offer,) = run(trials(GOAL, name))
-    assert isinstance(offer, Offer)
+    (offer,) = run_jobs(build_trials(GOAL, name))
+    assert isinstance(offer, Candidate)
     assert offer.bits < 200
-    assert 0 < offer.cost.client < 1
-    assert offer.cost.server(10**6) > 0
+    assert 0 < offer.cost.encoding_seconds < 1
+    assert offer.cost.server_seconds(10**6) > 0
     held = np.full(1, 10**6 / HUGE)
-    variance = offer.mechanism.reading_of([5]).variance_where(held, 10**6)
+    variance = offer.mechanism.build_estimator([5]).variance_at_counts(held, 10**6)
     assert variance is not None
     assert offer.standard_error == pytest.approx(float(np.sqrt(variance[0])), rel=1e-9)
 
@@ -77,11 +78,11 @@ def test_a_huge_domain_is_planned_for(name: str) -> None:
     ],
 )
 def test_what_a_huge_domain_is_too_much_for_is_left_out_with_the_reason(name: str, reason: str) -> None:
-    (refusal,) = run(trials(GOAL, name))
-    assert isinstance(refusal, Refusal)
+    (refusal,) = run_jobs(build_trials(GOAL, name))
+    assert isinstance(refusal, Rejection)
     assert reason in refusal.reason
 
 
 def test_the_table_says_what_the_servers_time_is_for() -> None:
-    assert Frequency(HUGE).read_words == " for 10,000 of the 281,474,976,710,656 options"
-    assert Frequency(1024).read_words == ""
+    assert Frequency(HUGE).timed_estimator_description == " for 10,000 of the 281,474,976,710,656 options"
+    assert Frequency(1024).timed_estimator_description == ""

@@ -9,15 +9,15 @@ import math
 import pytest
 
 from shuffledp import KRR, OUE, BalcerCheu, PureDUMP
-from shuffledp.document import average_text, json_text
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner import cost, overview
-from shuffledp.planner.cost import Cost
-from shuffledp.planner.goal import Limits
-from shuffledp.planner.ranking import Ranking
-from shuffledp.planner.trial import Offer
-from shuffledp.privacy.value import BoundValue
-from tests.planner.goals import goal_of
+from shuffledp._core.formatting import format_average, format_json
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning import _cost, ranking_text
+from shuffledp.planning._cost import Cost
+from shuffledp.planning.goal import Limits
+from shuffledp.planning.mechanism_calibration import Candidate
+from shuffledp.planning.ranking import Ranking
+from shuffledp.privacy.curve import BoundValue
+from tests.planner.goals import small_goal
 
 LONGEST = "compressed-projective-geometry"
 
@@ -26,15 +26,15 @@ VARYING: type[PureDUMP] = type("Varying", (PureDUMP,), {"messages_per_user": 1.3
 """Sends 1.3 messages on average."""
 
 
-def offer_of(mechanism: Mechanism, name: str = "", error: float = 12.3456) -> Offer:
+def offer_of(mechanism: Mechanism, name: str = "", error: float = 12.3456) -> Candidate:
     """An offer whose proof nobody reads."""
-    goal = goal_of("frequency")
+    goal = small_goal("frequency")
     proof = BoundValue(0.99, 1e-12, "optimal", "none", certified=True, guarantee=True)
-    return Offer(goal, name or mechanism.name, mechanism, proof, error, Cost(1e-7, 1e-9, 0.1), "")
+    return Candidate(goal, name or mechanism.name, mechanism, proof, error, Cost(1e-7, 1e-9, 0.1), "")
 
 
-def cell(offer: Offer, name: str) -> str:
-    return overview.cells(offer, wins=False)[overview.HEAD.index(name)]
+def cell(offer: Candidate, name: str) -> str:
+    return ranking_text.format_row(offer, wins=False)[ranking_text.HEADINGS.index(name)]
 
 
 @pytest.mark.parametrize(
@@ -44,17 +44,17 @@ def cell(offer: Offer, name: str) -> str:
 )
 def test_a_sealed_report_has_two_layers(mechanism: Mechanism, bytes_sent: int) -> None:
     """m·(w + 48) + 48 bytes, where w bytes are a message; 97 for randomized response on up to 256 options."""
-    assert cost.sealed_bits(mechanism) == 8 * bytes_sent
+    assert _cost.sealed_bits(mechanism) == 8 * bytes_sent
     assert cell(offer_of(mechanism), "sealed") == f"{8 * bytes_sent:,}"
 
 
 def test_the_curator_stands_beside_each_error() -> None:
     """As a ratio, in the table and in JSON."""
     offer = offer_of(KRR(1.0, 9))
-    times = 12.3456 / offer.goal.yardstick.standard_error
+    times = 12.3456 / offer.goal.central_baseline.standard_error
     assert cell(offer, "× curator") == f"{times:.3g}"
     assert cell(offer_of(KRR(1.0, 9), error=1e4), "× curator") == f"{1e4 / 12.3456 * times:,.0f}"
-    (told,) = Ranking.of(offer.goal, [offer]).document()["mechanisms"]
+    (told,) = Ranking.from_outcomes(offer.goal, [offer]).document()["mechanisms"]
     assert told["times_curator"] == times
     assert (told["bits_per_user"], told["sealed_bits_per_user"]) == (4, 776)
 
@@ -65,12 +65,12 @@ def test_an_average_number_of_messages() -> None:
     offer = offer_of(mechanism)
     assert (cell(offer, "msgs"), cell(offer, "bits")) == ("1.30", "6")
     assert offer.sealed_bits == math.ceil(8 * (1.3 * 49 + 48))
-    assert Limits(messages=1).why_not(mechanism) == "sends 1.30 messages a user"
-    assert Limits(messages=2, bits=5).why_not(mechanism) == "sends 5.20 bits a user"
-    assert cost.measure(mechanism, mechanism.probe()).client > 0
-    (told,) = json.loads(json_text(Ranking.of(offer.goal, [offer]).document()))["mechanisms"]
+    assert Limits(messages=1).find_violation(mechanism) == "sends 1.30 messages a user"
+    assert Limits(messages=2, bits=5).find_violation(mechanism) == "sends 5.20 bits a user"
+    assert _cost.measure_cost(mechanism, mechanism.audit_pair()).encoding_seconds > 0
+    (told,) = json.loads(format_json(Ranking.from_outcomes(offer.goal, [offer]).document()))["mechanisms"]
     assert told["messages_per_user"] == 1.3
-    assert [average_text(number) for number in (2, 2.0, 2048, 1.26)] == ["2", "2", "2,048", "1.26"]
+    assert [format_average(number) for number in (2, 2.0, 2048, 1.26)] == ["2", "2", "2,048", "1.26"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_one_liar_can_move(influence: float | None, text: str) -> None:
     liar: type[KRR] = type("Liar", (KRR,), {"influence": influence})
     offer = offer_of(liar(1.0, 9))
     assert cell(offer, "liar") == text
-    shown = Ranking.of(offer.goal, [offer])
+    shown = Ranking.from_outcomes(offer.goal, [offer])
     assert "liar: the most that one dishonest user can move an estimate by, in users" in str(shown)
     (told,) = shown.document()["mechanisms"]
     assert told["influence"] == influence
@@ -100,17 +100,17 @@ def test_what_one_liar_can_move(influence: float | None, text: str) -> None:
 )
 def test_large_sizes_are_short(bits: int, text: str) -> None:
     """To the bit as long as they fit."""
-    assert overview._size(bits) == text
+    assert ranking_text._format_bits(bits) == text
 
 
 @pytest.mark.parametrize("width", [120, 100, 80])
 def test_the_table_fits(width: int) -> None:
     """Names as long as they come; the times go first where there is no room."""
     long = dataclasses.replace(offer_of(OUE(9.62, 9), LONGEST), standard_error=1.2345e-5)
-    rows = [overview.cells(offer, wins=True) for offer in (offer_of(BalcerCheu(9, 0.75), "krr"), long)]
-    assert max(map(len, overview.aligned(rows, width))) <= max(width, 100)
-    usual = overview.aligned(
-        [overview.cells(offer_of(BalcerCheu(1024, 0.75), "projective-geometry"), wins=False)], width
+    rows = [ranking_text.format_row(offer, wins=True) for offer in (offer_of(BalcerCheu(9, 0.75), "krr"), long)]
+    assert max(map(len, ranking_text.align_table(rows, width))) <= max(width, 100)
+    usual = ranking_text.align_table(
+        [ranking_text.format_row(offer_of(BalcerCheu(1024, 0.75), "projective-geometry"), wins=False)], width
     )
     assert max(map(len, usual)) <= width
     assert ("client" in usual[0]) == (width >= 100)

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp import figure
-from shuffledp.bounds.bound import Bound
-from shuffledp.calibration.target import Target
-from shuffledp.errors import ShuffledpError
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.plan import plan
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.ranking import Ranking, run as run_trials
-from shuffledp.planner.simulation import simulate
-from shuffledp.planner.trial import Offer, Trial
+from shuffledp._core import plotting
+from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.progress import Progress
+from shuffledp.bounds.base import Bound
+from shuffledp.calibration.targets import Target
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate, Trial
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.planner import plan
+from shuffledp.planning.ranking import Ranking, run_jobs as run_trials
+from shuffledp.planning.simulation import simulate
 from shuffledp.privacy.curve import ClosedFormCurve, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.progress import Progress
 from shuffledp.tasks import Frequency, Mean
 from tests.cli import run
 
@@ -37,6 +37,13 @@ def ranking() -> Ranking:
     return plan(Frequency(["<yes>", "no"]), users=2e4, epsilon=1, delta=1e-6, max_bits=1, population="voters")
 
 
+@pytest.fixture(scope="module")
+def ranked_once() -> None:
+    """Rank for all tests that look at the ranking."""
+    ranking()
+
+
+@pytest.mark.usefixtures("ranked_once")
 def test_the_best_is_a_plan_that_is_ready(tmp_path: Path) -> None:
     """It knows the task, the population and the promise, and can be saved."""
     best = ranking().best
@@ -49,6 +56,7 @@ def test_the_best_is_a_plan_that_is_ready(tmp_path: Path) -> None:
     assert sdp.amplify(again.mechanism, 20_000, effort="quick").epsilon(1e-6).upper <= 1.0
 
 
+@pytest.mark.exhaustive
 def test_the_command_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, errors and what was left out; times are measured and differ."""
     asked = ("--domain", "2", "--users", "2e4", "--epsilon", "1", "--delta", "1e-6", "--max-bits", "1")
@@ -57,34 +65,37 @@ def test_the_command_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0] == "frequency: 20,000 users, ε = 1, δ = 1e-6; at most 1 bits"
     head = "mechanism error × curator local ε bits sealed msgs liar client server rests on"
     assert lines[1].split() == head.split()
-    for offer in ranking().offers:
+    for offer in ranking().candidates:
         (line,) = [line.split() for line in lines if line.startswith(f"{offer.name} ")]
         place = typed.index(offer.name)
         assert typed[place : place + 5] == line[:5]
     assert "Left out:" in lines
-    assert all(refusal.name in str(ranking()) for refusal in ranking().refusals)
+    assert all(refusal.name in str(ranking()) for refusal in ranking().rejections)
 
 
+@pytest.mark.usefixtures("ranked_once")
 def test_a_notebook_shows_a_table() -> None:
     """With a row for each mechanism."""
     shown = ranking()._repr_html_()
     assert shown.startswith("<table>")
-    assert shown.count("<tr>") == 1 + len(ranking().offers)
+    assert shown.count("<tr>") == 1 + len(ranking().candidates)
 
 
+@pytest.mark.usefixtures("ranked_once")
 def test_a_ranking_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To a file, or as a figure; a sentence where matplotlib is missing."""
     ranking().plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert ranking().plot().axes
-    monkeypatch.setattr(figure, "find_spec", lambda name: None)
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     with pytest.raises(ShuffledpError, match=r"^plot: matplotlib is not installed; in .* install '\.\[plot\]'\.$"):
         ranking().plot()
 
 
+@pytest.mark.usefixtures("ranked_once")
 def test_what_is_no_plan_is_a_sentence() -> None:
     """A ranking is not yet a plan."""
-    with pytest.raises(TypeError, match=r"^plan: expected a plan or the path of one, got Offer\.$"):
+    with pytest.raises(TypeError, match=r"^plan: expected a plan or the path of one, got Candidate\.$"):
         simulate(ranking().best)  # type: ignore[arg-type]
 
 
@@ -115,7 +126,7 @@ def test_a_mechanism_with_several_outcomes_is_one_step() -> None:
     """A front of designs is found in one go: never more is done than there is to do."""
     counter = Counter()
     found = plan(Frequency(64), 1e5, 1, 1e-6, mechanism="cancelling-noise", rests_on="shuffler", progress=counter)
-    assert len(found.offers) > 1
+    assert len(found.candidates) > 1
     assert (counter.steps, counter.done) == ([("calibrating", 1)], 1)
 
 
@@ -145,12 +156,13 @@ def test_bad_requests_are_sentences(arguments: Any, named: Any, part: str) -> No
 
 
 SCRIPT = """
-from shuffledp.planner.plan import plan
+from shuffledp.planning.planner import plan
 from shuffledp.tasks import Frequency
 print(plan(Frequency(2), 1000, 1, 1e-4, max_bits=1, max_messages=1).best.name)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_script_without_a_guard_plans(tmp_path: Path) -> None:
     """No process is started that would run the script again."""
     path = tmp_path / "script.py"
@@ -194,4 +206,4 @@ def test_a_mechanism_that_cannot_be_sent_is_tried_in_this_process() -> None:
     goal = Goal(Frequency(3), 1000, Target(1.0, 1e-6))
     found = list(run_trials([Trial("krr", sdp.KRR, goal), Trial("hidden", Hidden, goal)], workers=2))
     assert sorted(outcome.name for outcome in found) == ["hidden", "krr"]
-    assert all(isinstance(outcome, Offer) for outcome in found)
+    assert all(isinstance(outcome, Candidate) for outcome in found)

@@ -13,7 +13,6 @@ import pytest
 from shuffledp import (
     KRR,
     OUE,
-    PCKV,
     PIRAPPOR,
     Compressed,
     Duchi,
@@ -23,26 +22,14 @@ from shuffledp import (
     PlanarLaplace,
     PrivKV,
     PrivSet,
-    PrivUnit,
     PureDUMP,
     RangeQueries,
     Subset,
 )
+from shuffledp._core.version import __version__
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks import (
-    Frequency,
-    ItemSets,
-    KeyValue,
-    Location,
-    Mean,
-    Ranges,
-    Task,
-    UnitVectorMean,
-    VectorMean,
-)
-from shuffledp.version import __version__
+from shuffledp.planning.plan import Plan
+from shuffledp.tasks import Frequency, ItemSets, KeyValue, Location, Mean, Ranges, UnitVectorMean, VectorMean
 
 COLOURS = ("red", "green", "blue")
 PLAN = Plan(
@@ -81,7 +68,7 @@ def test_a_plan_survives_its_file(plan: Plan, tmp_path: Path) -> None:
     assert hash(again) == hash(plan)
     assert again.task == plan.task
     assert type(again.task) is type(plan.task)
-    assert again.mechanism.document() == plan.mechanism.document()
+    assert again.mechanism.to_document() == plan.mechanism.to_document()
     assert again.mechanism.local_epsilon == plan.mechanism.local_epsilon
     assert again.software == plan.software == {"shuffledp": __version__}
 
@@ -116,7 +103,7 @@ def test_whole_numbers_stay_whole() -> None:
     prime = 9007199254740993  # 2^53 + 1, which is no float
     document = {"name": "pi-rappor", "epsilon": 1.0, "settings": {"options": 5, "prime": prime}}
     with pytest.raises(ValueError, match=str(prime)):
-        catalogue.read(document)
+        catalogue.from_document(document)
 
 
 def test_a_plan_is_read_by_people() -> None:
@@ -133,121 +120,6 @@ def test_a_plan_is_read_by_people() -> None:
     named = Plan(Frequency(2), KRR(1.0, 2), 10, 1.0, 1e-6, population="<b>")
     assert "&lt;b&gt;" in named._repr_html_()
     assert "<b>" not in named._repr_html_()
-
-
-# --- version 1 ----------------------------------------------------------------------------------------------------
-
-VERSION_1 = """{
- "format": "shuffledp plan", "version": 1,
- "task": %s,
- "mechanism": %s,
- "domain": %s,
- "population": "visitors", "users": 100000, "rounds": 2,
- "epsilon": 1.0, "delta": 1e-08, "bound": "best",
- "promise": {"standard_error": 60.0}
-}"""
-
-
-@pytest.mark.parametrize(
-    ("task", "mechanism", "domain", "wanted", "built"),
-    [
-        (
-            '"frequency"',
-            '{"name": "krr", "epsilon": 4.0, "settings": {"options": 3}}',
-            '{"categories": ["red", "green", "blue"]}',
-            Frequency(COLOURS),
-            KRR(4.0, 3),
-        ),
-        (
-            '"frequency"',
-            '{"name": "pure-dump", "settings": {"options": 9, "dummies": 4, "share": 0.5}}',
-            '{"count": 9}',
-            Frequency(9),
-            PureDUMP(9, 4, 0.5),
-        ),
-        ('"mean"', '{"name": "laplace", "epsilon": 1}', '{"low": 0, "high": 5}', Mean(0, 5), Laplace(1.0)),
-        (
-            '"vector mean"',
-            '{"name": "harmony", "epsilon": 1.0, "settings": {"dimension": 1}}',
-            '{"low": -60, "high": 180}',
-            Mean(-60, 180),
-            Harmony(1.0, 1),
-        ),
-        (
-            '"vector mean"',
-            '{"name": "harmony", "epsilon": 1.0, "settings": {"dimension": 3}}',
-            '{"low": 0, "high": 10}',
-            VectorMean(3, 0, 10),
-            Harmony(1.0, 3),
-        ),
-        (
-            '"vector mean"',
-            '{"name": "privunit", "epsilon": 1.0, "settings": {"dimension": 3}}',
-            '{"low": -1, "high": 1}',
-            UnitVectorMean(3),
-            PrivUnit(1.0, 3),
-        ),
-        (
-            '"set-valued"',
-            '{"name": "privset", "epsilon": 2.0, "settings": {"options": 9, "items": 2, "size": 3}}',
-            '{"count": 9}',
-            ItemSets(9, 2),
-            PrivSet(2.0, 9, 2, 3),
-        ),
-        (
-            '"key-value"',
-            '{"name": "pckv", "epsilon": 2.0, "settings": {"keys": 3, "padding": 2}}',
-            '{"keys": ["red", "green", "blue"], "low": 0, "high": 5}',
-            KeyValue(COLOURS, 0, 5, items=2),
-            PCKV(2.0, 3, 2),
-        ),
-        (
-            '"range queries"',
-            '{"name": "range-queries", "epsilon": 2.0, "settings": {"height": 4}}',
-            '{"count": 13}',
-            Ranges(13),
-            RangeQueries(2.0, 4),
-        ),
-        (
-            '"location"',
-            '{"name": "planar-laplace", "epsilon": 2.0, "settings": {"west": 0.0, "east": 2.0, "south": 0.0, '
-            '"north": 1.0, "columns": 4, "rows": 2, "coordinates": "plane"}}',
-            '{"west": 0, "east": 2, "south": 0, "north": 1}',
-            Location(0, 2, 0, 1, 4, 2),
-            PlanarLaplace(2.0, 0.0, 2.0, 0.0, 1.0, 4, 2),
-        ),
-    ],
-)
-def test_version_1_is_read(task: str, mechanism: str, domain: str, wanted: Task, built: Mechanism) -> None:
-    """It named the mechanism's task; the users' task follows from it, the domain and the settings."""
-    plan = Plan.parse(VERSION_1 % (task, mechanism, domain))
-    assert plan == Plan(
-        wanted, built, 100_000, 1.0, 1e-8, population="visitors", rounds=2, promise={"standard_error": 60.0}
-    )
-    assert type(plan.task) is type(wanted)
-    assert plan.software == {}
-    assert Plan.parse(plan.text()) == plan
-
-
-OLD = json.loads(
-    VERSION_1 % ('"frequency"', '{"name": "krr", "epsilon": 4.0, "settings": {"options": 3}}', '{"count": 3}')
-)
-
-
-@pytest.mark.parametrize(
-    ("changes", "part"),
-    [
-        ({"task": "mean"}, "the task is 'mean', but krr is a mechanism for 'frequency'"),
-        ({"task": 3}, "task must be a text"),
-        ({"domain": {"low": 0, "high": 1}}, "needs a domain of options, got numbers"),
-        ({"domain": {"count": 2}}, "krr has options = 3, but the domain has 2 options"),
-        ({"software": {}}, "unknown field 'software'"),
-    ],
-)
-def test_a_bad_file_of_version_1_is_a_sentence(changes: dict[str, Any], part: str) -> None:
-    """The same sentences as ever."""
-    with pytest.raises((ValueError, TypeError), match=part):
-        Plan.parse(json.dumps(OLD | changes))
 
 
 # --- by hand, and bad ---------------------------------------------------------------------------------------------
@@ -278,7 +150,7 @@ def changed(**changes: Any) -> str:
 
 def about(domain: Any, **changes: Any) -> str:
     """The plan with another domain."""
-    return changed(task=PLAN.task.document() | {"domain": domain} | changes)
+    return changed(task=PLAN.task.to_document() | {"domain": domain} | changes)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +159,10 @@ def about(domain: Any, **changes: Any) -> str:
         ("", "expected JSON"),
         ("[1]", "something else"),
         ("{}", "something else"),
-        (changed(version=3), "version 1 or 2, got 3"),
-        (changed(version=[2]), "version 1 or 2, got [2]"),
-        (changed(version=True), "version 1 or 2, got True"),
+        (changed(version=1), "expected version 2, got 1."),
+        (changed(version=3), "expected version 2, got 3; upgrade shuffledp, which is "),
+        (changed(version=[2]), "expected version 2, got [2]."),
+        (changed(version=True), "expected version 2, got True."),
         (changed(extra=1), "unknown field 'extra'"),
         (json.dumps({k: v for k, v in PLAN.document().items() if k != "users"}), "lacks the field 'users'"),
         (changed(users=0), "users must be at least 1"),

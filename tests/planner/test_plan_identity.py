@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from shuffledp.mechanisms.frequency.krr import KRR
-from shuffledp.planner.plan_file import Plan
+from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.planning.plan import Plan
 from shuffledp.tasks import Frequency
 
 PLAN = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6, rounds=3)

@@ -39,33 +39,23 @@ from shuffledp import (
     Wheel,
 )
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.reading import SimulatedReading
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.simulation import Outcome, Simulation, simulate
-from shuffledp.tasks import (
-    Frequency,
-    ItemSets,
-    KeyValue,
-    Location,
-    Mean,
-    Ranges,
-    Task,
-    UnitVectorMean,
-    VectorMean,
-)
+from shuffledp.mechanisms.base.estimator import SimulableEstimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.simulation import Outcome, Simulation, simulate
+from shuffledp.tasks import Frequency, ItemSets, KeyValue, Location, Mean, Ranges, Task, UnitVectorMean, VectorMean
 from tests.planner.goals import LETTERS
 
 FALSE_ALARM = 1e-6
 """The chance that a right program fails one of these tests, each; seeds are fixed."""
-MOST_BITS = 6
+MAX_BITS = 6
 """Of all messages of a user, so that they can be enumerated."""
 EVERY = [
     example
     for kind in catalogue.all_mechanisms().values()
     for example in kind.examples()
-    if isinstance(example.reading, SimulatedReading) and example.task == "frequency" and example.has_table
-    if example.message_bits * example.messages_per_user <= MOST_BITS
+    if isinstance(example.estimator, SimulableEstimator) and example.task == "frequency" and example.has_table
+    if example.message_bits * example.messages_per_user <= MAX_BITS
 ]
 
 
@@ -107,7 +97,7 @@ def test_every_short_cut_is_among_them() -> None:
     """No mechanism that simulates frequencies, and whose law is a table, escapes the exact test."""
     kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.task == "frequency"]
     able = {
-        kind.name for kind in kinds if isinstance(kind.examples()[0].reading, SimulatedReading) and kind.has_table
+        kind.name for kind in kinds if isinstance(kind.examples()[0].estimator, SimulableEstimator) and kind.has_table
     }  # fmt: skip
     assert {mechanism.name for mechanism in EVERY} == able
 
@@ -128,18 +118,19 @@ def remembering(finish: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 def test_each_estimate_has_its_exact_law(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users, every message enumerated with its probability as a fraction."""
-    kind = type(mechanism.reading)
+    kind = type(mechanism.estimator)
     monkeypatch.setattr(kind, "finish", remembering(kind.finish))
     table = mechanism.table()
     held = np.bincount([0, 1], minlength=len(table.inputs))
     rng = np.random.default_rng(7)
     components = (0, len(held) - 1)
-    drawn = [mechanism.reading.simulate(held, 2, rng).value for _ in range(3000)]
+    drawn = [mechanism.estimator.simulate(held, 2, rng).value for _ in range(3000)]
     for component, law in zip(components, exact_laws(mechanism, (0, 1), components), strict=True):
         seen = Counter(round(float(value[component]), 6) for value in drawn)
         assert_same_law({key: float(chance) for key, chance in law.items()}, seen)
 
 
+@pytest.mark.exhaustive("cheu-zhilyaev", "planar-laplace", "range-queries")
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -158,12 +149,12 @@ def test_estimates_hang_together_as_real_ones_do(mechanism: Any) -> None:
     """Where all options are drawn together: means and covariances as of real encoding of 40 users."""
     rng = np.random.default_rng(3)
     task = plan_for(mechanism).task
-    held = task.held(mechanism, 40)
-    inputs = task.sample(mechanism) if mechanism.task == "location" else np.arange(len(held))
+    held = task.true_counts(mechanism, 40)
+    inputs = task.representative_values(mechanism) if mechanism.task == "location" else np.arange(len(held))
     if mechanism.task == "location":
         inputs = mechanism.centres
     values = np.repeat(inputs, held, axis=0)
-    drawn = np.array([mechanism.reading.simulate(held, 40, rng).value for _ in range(3000)])
+    drawn = np.array([mechanism.estimator.simulate(held, 40, rng).value for _ in range(3000)])
     real = np.array([mechanism.estimate(mechanism.encode(values, rng)).value for _ in range(1500)])
     # Standard errors of means and covariances; 6 of them on a side fail by chance less than once in 1e7 cells.
     spread = np.sqrt(real.var(axis=0) / 1500 + drawn.var(axis=0) / 3000) + 1e-12
@@ -262,7 +253,7 @@ def test_the_same_seed_is_the_same_simulation() -> None:
     plan = plan_for(KRR(2.0, 5))
     first, again, other = (Simulation(plan, 10**6, 5, seed).run() for seed in (1, 1, 2))
     assert first == again
-    assert first.found != other.found
+    assert first.simulated_error != other.simulated_error
 
 
 def test_bad_requests_are_sentences() -> None:

@@ -7,8 +7,8 @@ import math
 import pytest
 
 import shuffledp as sdp
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.survey_plan import parts_of
+from shuffledp.planning._survey_strategies import split_budget
+from shuffledp.planning.goal import Goal
 
 BY_SHUFFLER = sdp.tasks.Survey(
     [
@@ -33,11 +33,11 @@ def test_curator_grade_mechanisms_beside_each_other() -> None:
     assert best.proof.guarantee
     assert sdp.amplify(best.mechanism, 20_000, effort="quick").epsilon(1e-6).upper == best.proof.upper
     assert [one.name for one in best.mechanism.mechanisms] == ["poisson-dump", "split-and-mix", "split-and-mix"]  # type: ignore[attr-defined]
-    assert {refusal.name for refusal in ranking.refusals} >= {"parallel", "all-answered, local"}
+    assert {refusal.name for refusal in ranking.rejections} >= {"parallel", "all-answered, local"}
     by_hand = sum(
         weight * (error / unit) ** 2
         for weight, error, unit in zip(
-            (0.5, 0.25, 0.25), BY_SHUFFLER.errors(best.mechanism, 20_000), (1, 120 / 2e4, 1), strict=True
+            (0.5, 0.25, 0.25), BY_SHUFFLER.question_errors(best.mechanism, 20_000), (1, 120 / 2e4, 1), strict=True
         )
     )
     assert best.standard_error == pytest.approx(math.sqrt(by_hand), rel=1e-12)
@@ -51,14 +51,14 @@ def test_curator_grade_mechanisms_beside_each_other() -> None:
     assert sdp.Plan.parse(best.plan.text()) == best.plan
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_question_each_or_all_of_them() -> None:
     ranking = sdp.plan(LOCAL, users=400, epsilon=2, delta=1e-4, minimum=300, colluding=50)
-    assert {offer.name for offer in ranking.offers} == {"parallel", "all-answered, local"}
-    for offer in ranking.offers:
+    assert {offer.name for offer in ranking.candidates} == {"parallel", "all-answered, local"}
+    for offer in ranking.candidates:
         assert 1.94 <= offer.proof.upper <= 2.0
         assert sdp.amplify(offer.mechanism, 300, colluding=50, effort="quick").epsilon(1e-4).upper <= 2.0
-    assert ranking.best.standard_error == min(offer.standard_error for offer in ranking.offers)
+    assert ranking.best.standard_error == min(offer.standard_error for offer in ranking.candidates)
     one = sdp.plan(LOCAL, users=400, epsilon=2, delta=1e-4, max_messages=1, mechanism="parallel").best
     assert one.mechanism.name == "parallel"
     assert [str(share) for share in one.mechanism.shares] == ["3/5", "2/5"]  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_one_question_each_or_all_of_them() -> None:
 
 def test_the_budget_is_divided_as_a_curator_would() -> None:
     goal = Goal(BY_SHUFFLER, 20_000, sdp.Target(1.0, 1e-6))
-    shares = [share for share, _ in parts_of(goal)]
+    shares = [share for share, _ in split_budget(goal)]
     assert math.fsum(shares) == pytest.approx(1.0)
     wanted = [(0.5 * 4 * (1 - 1 / 4)) ** (1 / 3), 0.25 ** (1 / 3), 0.25 ** (1 / 3)]
     assert shares == pytest.approx([one / sum(wanted) for one in wanted], rel=1e-9)

@@ -13,56 +13,66 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, BalcerCheu, HadamardResponse, NotApplicable, amplify, calibrate, compose
-from shuffledp.calibration.target import Target
+from shuffledp.calibration.targets import Target
 from shuffledp.mechanisms import catalogue
-from shuffledp.planner import cost
-from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.ranking import Ranking, run, trials
-from shuffledp.planner.trial import BY_SHUFFLER, MOST_BITS, Offer, Refusal, Trial
+from shuffledp.planning import _cost
+from shuffledp.planning.goal import Goal, Limits
+from shuffledp.planning.mechanism_calibration import MAX_BITS, SHUFFLER_NOISE_SUFFIX, Candidate, Rejection, Trial
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
 from shuffledp.tasks import Frequency, UnitVectorMean, VectorMean
-from tests.planner.goals import TASKS, goal_of, left_aside, ranking_of
+from tests.planner.goals import TASKS, is_skipped, small_goal, small_ranking
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(
+    "boxed vectors", "count", "frequency", "mean", "range queries", "set-valued", "sum", "variance", "vector mean"
+)
 @pytest.mark.parametrize("name", TASKS)
 def test_every_offer_meets_the_target(name: str, shared_folder: Path) -> None:
     """The plan's file gives a mechanism whose certified curve keeps the promise."""
-    ranking = ranking_of(name, shared_folder)
+    ranking = small_ranking(name, shared_folder)
     goal = ranking.goal
-    for offer in ranking.offers:
+    for offer in ranking.candidates:
         plan = Plan.parse(offer.plan.text())
-        assert plan.mechanism.document() == offer.mechanism.document()
+        assert plan.mechanism.to_document() == offer.mechanism.to_document()
         value = amplify(plan.mechanism, goal.users, effort="quick").epsilon(goal.target.delta)
         assert value.certified
         assert value.upper <= goal.target.epsilon
         assert value.upper == pytest.approx(offer.proof.upper, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(
+    "boxed vectors", "count", "frequency", "mean", "range queries", "set-valued", "sum", "variance", "vector mean"
+)
 @pytest.mark.parametrize("name", TASKS)
 def test_every_mechanism_is_offered_or_refused_with_a_reason(name: str, shared_folder: Path) -> None:
     """Nothing of the catalogue is forgotten, and the smallest error is first."""
-    ranking = ranking_of(name, shared_folder)
-    told = [offer.name for offer in ranking.offers] + [refusal.name for refusal in ranking.refusals]
-    kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.built_from_numbers]
+    ranking = small_ranking(name, shared_folder)
+    told = [offer.name for offer in ranking.candidates] + [refusal.name for refusal in ranking.rejections]
+    kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.has_numeric_settings]
     expected = {kind.name for kind in kinds if ranking.goal.task.can_use(kind)}
-    assert expected <= {trial.name for trial in trials(ranking.goal)}
-    assert {kind for kind in expected if not left_aside(name, kind)} <= set(told)
+    assert expected <= {trial.name for trial in build_trials(ranking.goal)}
+    assert {kind for kind in expected if not is_skipped(name, kind)} <= set(told)
     # Only a front has several offers of one name.
-    once = [name for name in told if not catalogue.kind_of(name.removesuffix(f" {BY_SHUFFLER}")).designs_a_front]
+    once = [
+        name
+        for name in told
+        if not catalogue.find_buildable_class(name.removesuffix(f" {SHUFFLER_NOISE_SUFFIX}")).has_design_frontier
+    ]
     assert len(once) == len(set(once))
-    errors = [offer.standard_error for offer in ranking.offers]
+    errors = [offer.standard_error for offer in ranking.candidates]
     assert all(first <= second * (1 + 1e-3) for first, second in itertools.pairwise(errors))
-    assert all(refusal.reason.endswith(".") for refusal in ranking.refusals)
+    assert all(refusal.reason.endswith(".") for refusal in ranking.rejections)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive(
+    "boxed vectors", "count", "frequency", "mean", "range queries", "set-valued", "sum", "variance", "vector mean"
+)
 @pytest.mark.parametrize("name", TASKS)
 def test_the_promised_error_is_that_of_the_plan(name: str, shared_folder: Path) -> None:
     """What is read back from the file is the same task, with the same error."""
-    ranking = ranking_of(name, shared_folder)
-    for offer in ranking.offers:
+    ranking = small_ranking(name, shared_folder)
+    for offer in ranking.candidates:
         plan = Plan.parse(offer.plan.text())
         assert plan.task == ranking.goal.task
         found = plan.task.standard_error(plan.mechanism, plan.users)
@@ -72,9 +82,9 @@ def test_the_promised_error_is_that_of_the_plan(name: str, shared_folder: Path) 
 def test_the_error_of_a_frequency_is_the_formula() -> None:
     """Pure-dump's only noise is its dummies: √(n·λ(1−λ)), λ = share/d; by the plan's own numbers."""
     goal = Goal(TASKS["frequency"], 20_000, Target(1.0, 1e-6))
-    (trial,) = trials(goal, "pure-dump")
+    (trial,) = build_trials(goal, "pure-dump")
     (offer,) = trial.run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     settings = offer.mechanism.settings()
     chance = settings["share"] / 9
     expected = math.sqrt(20_000 * settings["dummies"] * chance * (1 - chance))
@@ -84,27 +94,30 @@ def test_the_error_of_a_frequency_is_the_formula() -> None:
 def test_no_more_dummies_than_needed() -> None:
     """One dummy that is mostly blank is enough, and the guess that decides about limits knows it."""
     goal = Goal(Frequency(1024), 10**6, Target(1.0, 1e-9), limits=Limits(bits=22, messages=2))
-    (outcome,) = run(trials(goal, "pure-dump"))
-    assert isinstance(outcome, Offer)
+    (outcome,) = run_jobs(build_trials(goal, "pure-dump"))
+    assert isinstance(outcome, Candidate)
     assert (outcome.messages, outcome.bits) == (2, 22)
 
 
 def test_a_plan_is_calibrated_as_calibrate_does() -> None:
     """The same local ε as the function of that name finds, to its own precision."""
-    goal = goal_of("frequency")
-    (trial,) = trials(goal, "krr")
+    goal = small_goal("frequency")
+    (trial,) = build_trials(goal, "krr")
     (offer,) = trial.run()
-    assert isinstance(offer, Offer)
-    found = calibrate(catalogue.kind_of("krr"), users=20_000, epsilon=1.0, delta=1e-6, options=9, effort="quick")
+    assert isinstance(offer, Candidate)
+    found = calibrate(
+        catalogue.find_buildable_class("krr"), users=20_000, epsilon=1.0, delta=1e-6, options=9, effort="quick"
+    )
     assert offer.mechanism.epsilon == pytest.approx(found.value, rel=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_rounds_share_the_target() -> None:
     """Three rounds, composed, meet what one alone would."""
-    goal = goal_of("frequency", rounds=3)
-    (trial,) = trials(goal, "oue")
+    goal = small_goal("frequency", rounds=3)
+    (trial,) = build_trials(goal, "oue")
     (offer,) = trial.run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     curve = amplify(offer.mechanism, goal.users, effort="quick")
     assert compose(curve, 3).epsilon(1e-6).upper <= 1.0 < compose(curve, 4).epsilon(1e-6).upper
     assert offer.plan.rounds == 3
@@ -121,14 +134,15 @@ def test_rounds_share_the_target() -> None:
 )
 def test_limits_are_kept(limits: Limits, refused: str, offered: str) -> None:
     """What is beyond them is refused with the reason, what is within them is offered."""
-    goal = goal_of("frequency", limits=limits)
-    (no,), (yes,) = (list(run(trials(goal, name))) for name in (refused, offered))
-    assert not isinstance(no, Offer)
-    assert isinstance(yes, Offer)
-    assert limits.why_not(yes.mechanism) is None
+    goal = small_goal("frequency", limits=limits)
+    (no,), (yes,) = (list(run_jobs(build_trials(goal, name))) for name in (refused, offered))
+    assert not isinstance(no, Candidate)
+    assert isinstance(yes, Candidate)
+    assert limits.find_violation(yes.mechanism) is None
     assert no.reason.endswith(".")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("limits", [Limits(bits=8), Limits(messages=1), Limits(bits=6, messages=1.5)], ids=str)
 def test_what_is_beyond_the_limits_is_not_certified(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only mechanisms within them are, and these come out as without any limits, where they send no more by nature."""
@@ -144,27 +158,27 @@ def test_what_is_beyond_the_limits_is_not_certified(limits: Limits, monkeypatch:
         monkeypatch.setattr(Trial, name, noted)
 
     names = ("krr", "oue", "subset", "pure-dump", "poisson-dump", "hadamard-response")
-    free = [found for name in names for found in run(trials(goal_of("frequency"), name))]
+    free = [found for name in names for found in run_jobs(build_trials(small_goal("frequency"), name))]
     note("_met")
     note("_searched")
-    bound = [found for name in names for found in run(trials(goal_of("frequency", limits=limits), name))]
-    offered = {found.name for found in bound if isinstance(found, Offer)}
+    bound = [found for name in names for found in run_jobs(build_trials(small_goal("frequency", limits=limits), name))]
+    offered = {found.name for found in bound if isinstance(found, Candidate)}
     assert set(certified) == offered
-    assert any(isinstance(found, Refusal) and found.reason.startswith("sends ") for found in bound)
+    assert any(isinstance(found, Rejection) and found.reason.startswith("sends ") for found in bound)
     for one, other in zip(free, bound, strict=True):
-        assert isinstance(one, Offer)
-        within = limits.why_not(one.mechanism) is None
-        assert within == isinstance(other, Offer)
-        if isinstance(other, Offer):
+        assert isinstance(one, Candidate)
+        within = limits.find_violation(one.mechanism) is None
+        assert within == isinstance(other, Candidate)
+        if isinstance(other, Candidate):
             assert (other.mechanism, other.proof.upper) == (one.mechanism, one.proof.upper)
 
 
 def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
     """A compressed mechanism's own ε is a hair above that of what it compresses."""
     goal = Goal(Frequency(300), 5000, Target(1.0, 1e-6), limits=Limits(epsilon_local=2.0))
-    (trial,) = trials(goal, "compressed-oue")
+    (trial,) = build_trials(goal, "compressed-oue")
     (offer,) = trial.run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     assert offer.mechanism.local_epsilon is not None
     assert 1.99 <= offer.mechanism.local_epsilon <= 2.0
     assert "pseudorandom" in offer.assumption
@@ -174,8 +188,8 @@ def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
 def test_a_limit_of_local_epsilon_is_shared_by_runs() -> None:
     """The ε that is searched is that of one run; all runs together keep the limit, and use it."""
     goal = Goal(UnitVectorMean(64), 20_000, Target(5.0, 1e-6), limits=Limits(epsilon_local=6.0))
-    (offer,) = run(trials(goal, "repeated-compressed-privunit-g"))
-    assert isinstance(offer, Offer)
+    (offer,) = run_jobs(build_trials(goal, "repeated-compressed-privunit-g"))
+    assert isinstance(offer, Candidate)
     assert offer.mechanism.settings()["runs"] == 2
     assert offer.mechanism.local_epsilon is not None
     assert 5.99 <= offer.mechanism.local_epsilon <= 6.0
@@ -187,35 +201,37 @@ def test_a_limit_of_local_epsilon_is_shared_by_runs() -> None:
 def test_two_seeds_win_where_one_is_hard_to_find() -> None:
     """With much ε to spend a single vector cannot use it; runs of vectors that can be found have less noise."""
     goal = Goal(UnitVectorMean(1024), 10**8, Target(2.0, 1e-8), limits=Limits(bits=512))
-    one, several = (list(run(trials(goal, f"{prefix}-privunit-g"))) for prefix in ("compressed", "repeated-compressed"))
-    assert isinstance(one[0], Offer)
-    assert isinstance(several[0], Offer)
+    one, several = (
+        list(run_jobs(build_trials(goal, f"{prefix}-privunit-g"))) for prefix in ("compressed", "repeated-compressed")
+    )
+    assert isinstance(one[0], Candidate)
+    assert isinstance(several[0], Candidate)
     assert several[0].standard_error < 0.97 * one[0].standard_error
     assert several[0].bits == 256
 
 
 def test_what_is_built_around_a_mechanism_is_tried_where_it_may_win() -> None:
     """Seeds, and several seeds for vectors; whatever else can be built is planned by its name."""
-    names = [name for name, _ in Goal(UnitVectorMean(64), 1000, Target(1.0, 1e-6)).kinds()]
+    names = [name for name, _ in Goal(UnitVectorMean(64), 1000, Target(1.0, 1e-6)).usable_mechanisms()]
     assert {"compressed-privunit-g", "repeated-compressed-privunit-g", "repeated-compressed-privhs"} <= set(names)
     assert not {"repeated-privhs", "compressed-repeated-privhs", "repeated-compressed-duchi"} & set(names)
     assert "compressed-duchi" in names
     goal = Goal(UnitVectorMean(64), 5000, Target(1.0, 1e-6))
     for name, bits in (("repeated-privhs", 2 * 2048), ("compressed-repeated-privhs", 128)):
-        (outcome,) = run(trials(goal, name))
-        assert isinstance(outcome, Offer)
+        (outcome,) = run_jobs(build_trials(goal, name))
+        assert isinstance(outcome, Candidate)
         assert outcome.bits == bits
         assert outcome.name == outcome.mechanism.name == name
     with pytest.raises(ValueError, match=r"mechanism must be one of .* got 'repeated-krr'"):
-        trials(goal, "repeated-krr")
+        build_trials(goal, "repeated-krr")
 
 
 def test_seeds_of_long_vectors_of_signs() -> None:
     """Two hundred signs in 128 bits, with the error of the signs."""
     goal = Goal(VectorMean(200, 0.0, 1.0), 20_000, Target(1.0, 1e-6))
-    (seed,), (signs,) = (list(run(trials(goal, name))) for name in ("compressed-duchi", "duchi"))
-    assert isinstance(seed, Offer)
-    assert isinstance(signs, Offer)
+    (seed,), (signs,) = (list(run_jobs(build_trials(goal, name))) for name in ("compressed-duchi", "duchi"))
+    assert isinstance(seed, Candidate)
+    assert isinstance(signs, Candidate)
     assert (seed.bits, signs.bits) == (128, 200)
     assert seed.standard_error <= 1.02 * signs.standard_error
 
@@ -223,9 +239,9 @@ def test_seeds_of_long_vectors_of_signs() -> None:
 def test_good_settings_are_chosen() -> None:
     """The number of Hadamard blocks that a guess chooses is as good as the best by certified calibration."""
     goal = Goal(Frequency(16), 50_000, Target(1.0, 1e-8))
-    (trial,) = trials(goal, "hadamard-response")
+    (trial,) = build_trials(goal, "hadamard-response")
     (offer,) = trial.run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     every = [
         calibrate(
             HadamardResponse, users=50_000, epsilon=1.0, delta=1e-8, options=16, blocks=blocks, effort="quick"
@@ -240,13 +256,13 @@ def test_an_impossible_target_is_a_sentence() -> None:
     """Two users hide nobody well."""
     goal = Goal(TASKS["frequency"], 2, Target(1e-9, 1e-300))
     with pytest.raises(ValueError, match=r"plan: no mechanism meets the target within the limits; "):
-        Ranking.of(goal, run(trials(goal, "pure-dump")))
+        Ranking.from_outcomes(goal, run_jobs(build_trials(goal, "pure-dump")))
 
 
 def test_an_unknown_mechanism_is_a_sentence() -> None:
     """The names that would do are listed."""
     with pytest.raises(ValueError, match=r"mechanism must be one of .*krr.* for the task 'frequency', got 'laplace'"):
-        trials(goal_of("frequency"), "laplace")
+        build_trials(small_goal("frequency"), "laplace")
 
 
 @pytest.mark.parametrize("changes", [{"bits": 0}, {"messages": 0.5}, {"epsilon_local": -1.0}])
@@ -256,41 +272,44 @@ def test_bad_limits_are_sentences(changes: dict[str, float]) -> None:
         Limits(**changes)  # type: ignore[arg-type]
 
 
+@pytest.mark.exhaustive
 def test_outcomes_are_the_same_in_other_processes() -> None:
     """Two processes find what one does, in any order."""
-    goal = goal_of("frequency")
-    chosen = [trial for trial in trials(goal) if trial.name in ("krr", "subset")]
-    alone, together = ({outcome.name: outcome for outcome in run(chosen, workers)} for workers in (1, 2))
+    goal = small_goal("frequency")
+    chosen = [trial for trial in build_trials(goal) if trial.name in ("krr", "subset")]
+    alone, together = ({outcome.name: outcome for outcome in run_jobs(chosen, workers)} for workers in (1, 2))
     for name, outcome in alone.items():
         other = together[name]
-        assert isinstance(outcome, Offer)
-        assert isinstance(other, Offer)
+        assert isinstance(outcome, Candidate)
+        assert isinstance(other, Candidate)
         assert dataclasses.replace(other, cost=outcome.cost) == outcome
 
 
+@pytest.mark.exhaustive
 def test_settings_that_a_guess_was_wrong_about_are_passed_over() -> None:
     """One coin a counter cannot hide a hundred users over three rounds, though a guess takes it; four can."""
     goal = Goal(Frequency(10), 100, Target(1.0, 1e-4), rounds=3)
     with pytest.raises(NotApplicable):
         calibrate(BalcerCheu, epsilon=1.0, delta=1e-4, users=100, rounds=3, options=10, coins=1, effort="quick")
-    (outcome,) = run(trials(goal, "balcer-cheu"))
-    assert isinstance(outcome, Offer)
+    (outcome,) = run_jobs(build_trials(goal, "balcer-cheu"))
+    assert isinstance(outcome, Candidate)
     assert outcome.mechanism.settings()["coins"] > 1
     assert 0.999 < outcome.proof.upper <= 1.0
 
 
+@pytest.mark.exhaustive("local-hash")
 @pytest.mark.parametrize("name", ["balcer-cheu", "local-hash", "compressed-oue", "pi-rappor"])
 def test_a_million_options_are_planned_for_without_the_work_of_collecting(name: str) -> None:
     """What would take hours or memory to run is costed by little of it, or refused with a reason."""
     goal = Goal(Frequency(10**6), 10**7, Target(1.0, 1e-9))
-    (outcome,) = run(trials(goal, name))
+    (outcome,) = run_jobs(build_trials(goal, name))
     if name == "compressed-oue":
-        assert isinstance(outcome, Refusal)
+        assert isinstance(outcome, Rejection)
         assert "GB of seeds" in outcome.reason
     else:
-        assert isinstance(outcome, Offer)
-        assert outcome.bits <= MOST_BITS
-        assert outcome.cost.server(10**7) > 0
+        assert isinstance(outcome, Candidate)
+        assert outcome.bits <= MAX_BITS
+        assert outcome.cost.server_seconds(10**7) > 0
 
 
 def test_costs_are_measured() -> None:
@@ -298,11 +317,11 @@ def test_costs_are_measured() -> None:
     goal = Goal(Frequency(1000), 1000, Target(1.0, 1e-6))
     spent = {}
     for name in ("krr", "oue"):
-        kind = catalogue.kind_of(name)
-        mechanism = Trial(name, kind, goal)._guessed({"options": 1000})
-        spent[name] = cost.measure(mechanism, np.arange(1000))
-    assert 0 < spent["krr"].client < spent["oue"].client
-    assert spent["oue"].server(10**6) > spent["oue"].server(1)
+        kind = catalogue.find_buildable_class(name)
+        mechanism = Trial(name, kind, goal)._guess_mechanism({"options": 1000})
+        spent[name] = _cost.measure_cost(mechanism, np.arange(1000))
+    assert 0 < spent["krr"].encoding_seconds < spent["oue"].encoding_seconds
+    assert spent["oue"].server_seconds(10**6) > spent["oue"].server_seconds(1)
 
 
 @pytest.mark.parametrize("start", [0.0, 0.001, 0.1])
@@ -321,9 +340,9 @@ def test_a_cost_is_found_in_little_time(start: float, each: float, monkeypatch: 
             nonlocal now
             now += 0.5
 
-    monkeypatch.setattr(cost, "time", SimpleNamespace(process_time=lambda: now))
-    found = cost.measure(KRR(1.0, 4), np.arange(4), Server())  # type: ignore[arg-type]
+    monkeypatch.setattr(_cost, "time", SimpleNamespace(process_time=lambda: now))
+    found = _cost.measure_cost(KRR(1.0, 4), np.arange(4), Server())  # type: ignore[arg-type]
     told = read > 1 and (each * read > 0.001)
-    assert found.finishing == pytest.approx(0.5)
-    assert found.reading == pytest.approx(max(each, cost.LEAST_SECONDS), rel=1e-6) or not told
+    assert found.finishing_seconds == pytest.approx(0.5)
+    assert found.reading_seconds == pytest.approx(max(each, _cost.MIN_SECONDS), rel=1e-6) or not told
     assert now < 0.5 + 10 * start + 0.5

@@ -9,19 +9,19 @@ import math
 import pytest
 
 from shuffledp import KRR, PureDUMP, amplify, calibrate, compose
-from shuffledp.collection.guarantee import Guarantee
-from shuffledp.document import rounded_up
-from shuffledp.errors import NotApplicable
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.plan import plan
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.ranking import Ranking, run, trials
-from shuffledp.planner.simulation import simulate
-from shuffledp.planner.trial import Refusal
-from shuffledp.planner.turnout import turnout, turnouts
-from shuffledp.statement.condition import NONRESPONSE
+from shuffledp._core.errors import NotApplicable
+from shuffledp._core.formatting import format_rounded_up
+from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Rejection
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.planner import plan
+from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
+from shuffledp.planning.ranking_text import guarantee_at_turnout, reduced_turnout_guarantees
+from shuffledp.planning.simulation import simulate
+from shuffledp.statement.statement import NONRESPONSE_CONDITION
 from shuffledp.tasks import Frequency
-from tests.planner.goals import goal_of
+from tests.planner.goals import small_goal
 
 PLAN = Plan(Frequency(4), KRR(3.0, 4), users=1000, epsilon=1.0, delta=1e-6)
 REFUSAL = "Shy: expected at least 300 honest users, got too few."
@@ -48,29 +48,30 @@ class Unproved(KRR):
 # --- what if ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("3")
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_half_and_a_tenth(rounds: int) -> None:
     """The certified ε of all rounds at the plan's δ, with so many users."""
-    half, tenth = turnouts(dataclasses.replace(PLAN, rounds=rounds))
+    half, tenth = reduced_turnout_guarantees(dataclasses.replace(PLAN, rounds=rounds))
     for found, share, users in ((half, "half", 500), (tenth, "a tenth", 100)):
         curve = amplify(PLAN.mechanism, users, effort="quick")
         expected = (curve if rounds == 1 else compose(curve, rounds)).epsilon(1e-6).upper
         assert (found.share, found.users, found.epsilon) == (share, users, expected)
-        assert found.words == f"ε = {rounded_up(expected, 4)}"
+        assert found.text == f"ε = {format_rounded_up(expected, 4)}"
 
 
 def test_colluding_users_are_taken_off_whoever_comes() -> None:
     """As many as the plan says; where nobody else is left, nothing is proved, and that is said."""
-    half, tenth = turnouts(dataclasses.replace(PLAN, colluding=100))
+    half, tenth = reduced_turnout_guarantees(dataclasses.replace(PLAN, colluding=100))
     assert half.epsilon == amplify(PLAN.mechanism, 500, colluding=100, effort="quick").epsilon(1e-6).upper
-    assert (tenth.epsilon, tenth.words) == (None, "no central ε")
+    assert (tenth.epsilon, tenth.text) == (None, "no central ε")
     assert tenth.reason == "amplify: colluding must be below users = 100, got 100."
 
 
 @pytest.mark.parametrize("kind", [Shy, Unproved])
 def test_a_mechanism_that_refuses_is_no_error(kind: type[KRR]) -> None:
     """The question is what if; the reason is kept."""
-    half, tenth = turnouts(dataclasses.replace(PLAN, mechanism=kind(3.0, 4)))
+    half, tenth = reduced_turnout_guarantees(dataclasses.replace(PLAN, mechanism=kind(3.0, 4)))
     assert half.epsilon is not None
     assert tenth.epsilon is None
     assert "300 honest users" in tenth.reason
@@ -78,21 +79,21 @@ def test_a_mechanism_that_refuses_is_no_error(kind: type[KRR]) -> None:
 
 def test_few_users_have_no_tenth() -> None:
     """Nine users: four are half of them; one alone has no half."""
-    assert [each.users for each in turnouts(dataclasses.replace(PLAN, users=9))] == [4]
-    assert turnouts(dataclasses.replace(PLAN, users=1)) == ()
+    assert [each.users for each in reduced_turnout_guarantees(dataclasses.replace(PLAN, users=9))] == [4]
+    assert reduced_turnout_guarantees(dataclasses.replace(PLAN, users=1)) == ()
 
 
 def test_a_published_formula_promises_nothing() -> None:
     """Whatever it says."""
-    (half, _) = turnouts(dataclasses.replace(PLAN, bound="variation-ratio-published"))
+    (half, _) = reduced_turnout_guarantees(dataclasses.replace(PLAN, bound="variation-ratio-published"))
     assert (half.epsilon, half.reason) == (None, "The plan's bound variation-ratio-published is no guarantee.")
 
 
 def test_the_winners_are_shown_with_fewer_users() -> None:
     """Below the table, and in JSON for both winners and no other."""
-    goal = Goal(Frequency(9), 20_000, goal_of("frequency").target)
-    found = [outcome for name in ("krr", "pure-dump", "oue") for outcome in run(trials(goal, name))]
-    ranking = Ranking.of(goal, found)
+    goal = Goal(Frequency(9), 20_000, small_goal("frequency").target)
+    found = [outcome for name in ("krr", "pure-dump", "oue") for outcome in run_jobs(build_trials(goal, name))]
+    ranking = Ranking.from_outcomes(goal, found)
     text = " ".join(str(ranking).split())
     told = ranking.document()["fewer_users"]
     assert set(told) == {"krr", "pure-dump"}
@@ -100,19 +101,19 @@ def test_the_winners_are_shown_with_fewer_users() -> None:
         half, tenth = (amplify(offer.mechanism, users, effort="quick").epsilon(1e-6).upper for users in (10_000, 2_000))
         assert 1.0 < half < tenth
         assert [(each["users"], each["epsilon"]) for each in told[offer.name]] == [(10_000, half), (2_000, tenth)]
-        at = "ε above 700" if math.isinf(tenth) else f"ε = {rounded_up(tenth, 4)}"
-        words = f"{offer.name} promises, at δ = 1e-6, ε = {rounded_up(half, 4)} with 10,000 users (half) and {at} with"
-        assert words in text
+        at = "ε above 700" if math.isinf(tenth) else f"ε = {format_rounded_up(tenth, 4)}"
+        words = f"ε = {format_rounded_up(half, 4)} with 10,000 users (half) and {at} with"
+        assert f"{offer.name} promises, at δ = 1e-6, {words}" in text
     assert "--minimum plans for that." in text
 
 
 def test_simulations_show_it_too() -> None:
     """Of the planned users, however many are simulated; lines for people and JSON."""
     outcome = simulate(PLAN, users=1e6, repeats=5)
-    half, tenth = turnouts(PLAN)
+    half, tenth = reduced_turnout_guarantees(PLAN)
     lines = dict(outcome.summary())
-    assert lines["if half take part"] == f"{half.words} at δ = 1e-6 with 500 users (target 1)"
-    assert lines["if a tenth take part"] == f"{tenth.words} at δ = 1e-6 with 100 users (target 1)"
+    assert lines["if half take part"] == f"{half.text} at δ = 1e-6 with 500 users (target 1)"
+    assert lines["if a tenth take part"] == f"{tenth.text} at δ = 1e-6 with 100 users (target 1)"
     assert [each["epsilon"] for each in outcome.document()["fewer_users"]] == [half.epsilon, tenth.epsilon]
 
 
@@ -170,10 +171,10 @@ def test_bad_turnouts_are_sentences(named: dict[str, float], part: str) -> None:
 
 def test_a_mechanism_that_refuses_the_minimum_is_left_out_with_its_sentence() -> None:
     """Not an error of the planner."""
-    goal = dataclasses.replace(goal_of("frequency"), minimum=200)
-    trial = dataclasses.replace(trials(goal, "krr")[0], kind=Shy)
+    goal = dataclasses.replace(small_goal("frequency"), minimum=200)
+    trial = dataclasses.replace(build_trials(goal, "krr")[0], kind=Shy)
     (outcome,) = trial.run()
-    assert isinstance(outcome, Refusal)
+    assert isinstance(outcome, Rejection)
     assert outcome.reason == REFUSAL.partition(": ")[2]
 
 
@@ -201,35 +202,25 @@ def test_messages_do_not_depend_on_them() -> None:
     assert PLAN.identity() == "97cf4760297d4c3d11eb65d2ab1c7778600c85ba0b0ee95722cbbd1caf71217d"
 
 
-def test_version_1_knows_neither() -> None:
-    """Such a field there is a sentence."""
-    old = {
-        "format": "shuffledp plan", "version": 1, "task": "frequency", "domain": {"count": 4}, "users": 10,
-        "mechanism": PLAN.mechanism.document(), "epsilon": 1.0, "delta": 1e-6,
-    }  # fmt: skip
-    assert Plan.parse(json.dumps(old)).fewest == 10
-    with pytest.raises(ValueError, match="unknown field 'minimum'"):
-        Plan.parse(json.dumps(old | {"minimum": 5}))
-
-
 def test_dummies_hide_by_those_who_come() -> None:
     """Of a mechanism without a local ε: a tenth of the users may promise nothing at all."""
     careless = Plan(Frequency(64), PureDUMP(64, 1), users=5000, epsilon=1.0, delta=1e-6)
-    half, tenth = turnouts(careless)
+    half, tenth = reduced_turnout_guarantees(careless)
     assert half.epsilon is not None
     assert tenth.epsilon is not None
     assert half.epsilon < tenth.epsilon
 
 
+@pytest.mark.exhaustive
 def test_a_sample_of_which_some_stay_away_is_planned_for_those_who_come() -> None:
     """The target is met given how many came, whoever would have: no less than 60 of the 100 who are drawn."""
     best = plan(Frequency(4), 100, 0.1, 1e-6, of=1000, minimum=60, mechanism="krr").best.plan
     assert best is not None
     assert 0.099 < Guarantee(best, 60).epsilon <= 0.1
     assert Guarantee(best, 100).epsilon < Guarantee(best, 60).epsilon
-    assert NONRESPONSE in best.conditions()
-    assert turnout(best, 60).epsilon == Guarantee(best, 60).epsilon
-    half, tenth = (found.epsilon for found in turnouts(best))
+    assert NONRESPONSE_CONDITION in best.conditions()
+    assert guarantee_at_turnout(best, 60).epsilon == Guarantee(best, 60).epsilon
+    half, tenth = (found.epsilon for found in reduced_turnout_guarantees(best))
     assert half is not None
     assert tenth is not None
     assert 0.1 < half < tenth

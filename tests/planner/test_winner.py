@@ -7,29 +7,31 @@ from functools import cache
 
 import pytest
 
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.plan import plan
-from shuffledp.planner.ranking import Ranking, run, trials
-from shuffledp.planner.trial import Offer
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate
+from shuffledp.planning.planner import plan
+from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
 from shuffledp.tasks import Frequency
-from tests.planner.goals import goal_of
+from tests.planner.goals import small_goal
 
 NAMES = ("krr", "pure-dump", "oue", "balcer-cheu")
 
 
 @cache
-def outcomes() -> tuple[Offer, ...]:
+def outcomes() -> tuple[Candidate, ...]:
     """Of each kind two, the one with less error rests on the shuffler alone."""
-    goal = goal_of("frequency")
-    found = [outcome for name in NAMES for outcome in run(trials(goal, name)) if isinstance(outcome, Offer)]
+    goal = small_goal("frequency")
+    found = [
+        outcome for name in NAMES for outcome in run_jobs(build_trials(goal, name)) if isinstance(outcome, Candidate)
+    ]
     assert len(found) == len(NAMES)
     return tuple(found)
 
 
 def ranking(*names: str, rests_on: str = "local") -> Ranking:
-    goal = dataclasses.replace(goal_of("frequency"), rests_on=rests_on)
+    goal = dataclasses.replace(small_goal("frequency"), rests_on=rests_on)
     offers = [dataclasses.replace(offer, goal=goal) for offer in outcomes() if offer.name in names]
-    return Ranking.of(goal, offers)
+    return Ranking.from_outcomes(goal, offers)
 
 
 def words(shown: Ranking) -> str:
@@ -39,9 +41,9 @@ def words(shown: Ranking) -> str:
 def test_all_are_ranked_by_error_and_the_plan_keeps_a_local_epsilon() -> None:
     """The first row is not the plan: its messages promise nothing without the shuffler."""
     shown = ranking(*NAMES)
-    errors = [offer.standard_error for offer in shown.offers]
+    errors = [offer.standard_error for offer in shown.candidates]
     assert errors == sorted(errors)
-    assert shown.offers[0].mechanism.local_epsilon is None
+    assert shown.candidates[0].mechanism.local_epsilon is None
     assert shown.best.name == "krr"
     assert shown.best.plan.mechanism.local_epsilon is not None
     assert shown.best_by_shuffler is not None
@@ -63,7 +65,7 @@ def test_both_are_marked_and_named_with_their_error() -> None:
     lines = str(shown).splitlines()
     marked = [line.split()[0] for line in lines[: 2 + len(NAMES)] if " * " in line]
     assert marked == ["pure-dump", "krr"]
-    curator = shown.goal.yardstick.standard_error
+    curator = shown.goal.central_baseline.standard_error
     for offer in shown.winners:
         times = offer.standard_error / curator
         assert f"error {offer.standard_error:.4g}, {times:.3g} times the curator's" in words(shown)
@@ -99,7 +101,7 @@ def test_seeds_keep_a_local_epsilon() -> None:
     """As long as they are pseudorandom, and the table says so."""
     found = plan(Frequency(300), users=5000, epsilon=1, delta=1e-6, mechanism="compressed-oue")
     assert found.best.name == "compressed-oue"
-    assert (found.best.keeps_local, found.best.rests_on) == (True, "seeds")
+    assert (found.best.has_local_epsilon, found.best.rests_on) == (True, "seeds")
 
 
 @pytest.mark.parametrize("wrong", ["nothing", "", None, 3, "Shuffler"])
@@ -108,4 +110,4 @@ def test_anything_else_is_a_sentence(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"^plan: rests-on must be local, shuffler or shuffler-noise, got .*\.$"):
         plan(Frequency(3), users=1000, epsilon=1, delta=1e-6, rests_on=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^plan: rests-on"):
-        Goal(Frequency(3), 1000, goal_of("frequency").target, rests_on=wrong)  # type: ignore[arg-type]
+        Goal(Frequency(3), 1000, small_goal("frequency").target, rests_on=wrong)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ import pytest
 from dp_accounting import pld as their_pld
 
 import shuffledp as sdp
-from shuffledp.privacy.bridge import ShuffledAccountant, ShuffledDpEvent, from_pld
+from shuffledp.privacy.dp_accounting import ShuffledAccountant, ShuffledDpEvent, from_pld
 
-CURVE = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 2000, bound="stronger-clone")
+CURVE = sdp.amplify(sdp.VariationRatio.from_ldp(2.0), 2000, bound="stronger-clone")
 RELATION = dp_accounting.NeighboringRelation.REPLACE_ONE
 
 
@@ -38,7 +38,7 @@ def explicit_pmfs(epsilon_local: float, users: int) -> tuple[dict[object, float]
 def test_composition_agrees_with_two_explicit_pmfs() -> None:
     """Their own rounding of two explicit probability mass functions, composed by them, brackets our composition."""
     users, rounds = 40, 10
-    curve = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), users, bound="stronger-clone")
+    curve = sdp.amplify(sdp.VariationRatio.from_ldp(1.0), users, bound="stronger-clone")
     first, second = explicit_pmfs(1.0, users)
     ours = sdp.compose(curve, rounds)
     log_first, log_second = ({key: math.log(mass) for key, mass in law.items()} for law in (first, second))
@@ -74,6 +74,7 @@ def test_their_composition_of_our_rounds() -> None:
     assert ours.upper - ours.slack <= theirs <= ours.upper * 1.001
 
 
+@pytest.mark.exhaustive
 def test_the_accountant_mixes_events() -> None:
     """Shuffled rounds next to Gaussian ones, in any nesting, as by composing the distributions by hand."""
     accountant = ShuffledAccountant()
@@ -119,6 +120,7 @@ def test_repeated_randomized_response_is_counted() -> None:
     assert often.get_epsilon(1e-3) > 2 * once.get_epsilon(1e-3)
 
 
+@pytest.mark.exhaustive
 def test_there_and_back() -> None:
     """A curve that went there and came back is the same curve, no longer certified."""
     back = from_pld(CURVE.to_pld(), users=2000)

@@ -13,15 +13,14 @@ from flint import arb, fmpq
 from mpmath import mp
 
 from shuffledp import BoundValue, PrivacyCurve, VariationRatio, amplify
-from shuffledp.errors import NotApplicable
-from shuffledp.numerics.ball import precision
-from shuffledp.privacy.attack import AttackCurve
-from shuffledp.privacy.curve import ClosedFormCurve, DeltaFormCurve, NumericCurve, Source
-from shuffledp.privacy.pair import exact_pair
+from shuffledp._core.errors import NotApplicable
+from shuffledp.numerics.intervals import precision
+from shuffledp.privacy.curve import AttackCurve, ClosedFormCurve, ClosedFormDeltaCurve, CurveSource, NumericCurve
+from shuffledp.privacy.dominating_pairs import exact_pair
 
 SETTINGS: dict[str, VariationRatio] = {
-    "any 1-LDP": VariationRatio.of_ldp(1.0),
-    "any 5-LDP": VariationRatio.of_ldp(5.0),
+    "any 1-LDP": VariationRatio.from_ldp(1.0),
+    "any 5-LDP": VariationRatio.from_ldp(5.0),
     "randomized response": VariationRatio(p=math.e, beta=(math.e - 1) / (math.e + 15), q=math.e, q_common=1.0),
     "common part": VariationRatio(p=20.0, beta=0.5, q=20.0),
     "q unequal": VariationRatio(p=9.0, beta=0.6, q=(9.0, 3.0)),
@@ -97,6 +96,7 @@ def assert_falling(values: list[BoundValue]) -> None:
         assert after <= before + slack_before + slack_after + 1e-15 * abs(before)
 
 
+@pytest.mark.exhaustive("q unequal")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_more_users_never_hurt(name: str) -> None:
     """ε at δ and δ at ε fall with n, across the changes of route."""
@@ -106,6 +106,7 @@ def test_more_users_never_hurt(name: str) -> None:
     assert_falling([curve_of(SETTINGS[name], users).delta(0.01) for users in numbers[:-3]])
 
 
+@pytest.mark.exhaustive("q unequal", "q unequal, other way")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_larger_delta_never_hurts(name: str) -> None:
     """ε falls as δ grows, from 1e-250 to nearly 1."""
@@ -219,7 +220,7 @@ def test_one_user_hides_behind_nobody() -> None:
 
 def test_a_trillion_users() -> None:
     """At n = 1e12 the pair is Gaussian to six digits: δ = μ·(φ(z) − z·Q(z)) at ε = μz, μ the noise-to-signal ratio."""
-    curve = curve_of(VariationRatio.of_ldp(1.0), 10**12)
+    curve = curve_of(VariationRatio.from_ldp(1.0), 10**12)
     mu = (math.e - 1) * math.sqrt(2 / ((math.e + 1) * 1e12))
     for z in (0.5, 3.0, 8.0, 20.0):
         with mp.workdps(40):
@@ -286,7 +287,7 @@ def test_where_no_finite_epsilon_exists() -> None:
 
 def test_the_fields_of_a_value() -> None:
     """A value is a float, names its bound and theorem, says that it is certified, and is above an attack."""
-    value = curve_of(VariationRatio.of_ldp(1.0), 100).epsilon(1e-3)
+    value = curve_of(VariationRatio.from_ldp(1.0), 100).epsilon(1e-3)
     assert float(value) == value.upper
     assert value.bound == "variation-ratio"
     assert "variation-ratio" in value.theorem
@@ -298,7 +299,7 @@ def test_the_fields_of_a_value() -> None:
 
 def test_counts_may_be_floats_and_numpy_integers() -> None:
     """1e6, np.int64(10**6) and 10**6 users are the same number."""
-    parameters = VariationRatio.of_ldp(1.0)
+    parameters = VariationRatio.from_ldp(1.0)
     reference = curve_of(parameters, 10**6)
     for users in (1e6, np.int64(10**6), np.int32(10**6), np.float64(1e6), np.uint32(10**6)):
         curve = curve_of(parameters, users)
@@ -323,7 +324,7 @@ def test_counts_may_be_floats_and_numpy_integers() -> None:
 def test_a_bad_delta_is_refused(delta: Any, kind: type[Exception], words: str) -> None:
     """δ must be a number strictly between 0 and 1; the sentence says so and shows the value."""
     with pytest.raises(kind) as caught:
-        curve_of(VariationRatio.of_ldp(1.0), 100).epsilon(delta)
+        curve_of(VariationRatio.from_ldp(1.0), 100).epsilon(delta)
     assert "delta must be" in str(caught.value)
     assert words in str(caught.value)
 
@@ -342,7 +343,7 @@ def test_a_bad_delta_is_refused(delta: Any, kind: type[Exception], words: str) -
 def test_a_bad_epsilon_is_refused(epsilon: Any, kind: type[Exception], words: str) -> None:
     """ε must be a number of at least 0; the sentence says so and shows the value."""
     with pytest.raises(kind) as caught:
-        curve_of(VariationRatio.of_ldp(1.0), 100).delta(epsilon)
+        curve_of(VariationRatio.from_ldp(1.0), 100).delta(epsilon)
     assert "epsilon must be" in str(caught.value)
     assert words in str(caught.value)
 
@@ -363,7 +364,7 @@ def test_a_bad_epsilon_is_refused(epsilon: Any, kind: type[Exception], words: st
 def test_bad_users_are_refused(users: Any, kind: type[Exception], words: str) -> None:
     """The number of users must be a whole number of at least 1; the sentence says so and shows the value."""
     with pytest.raises(kind) as caught:
-        curve_of(VariationRatio.of_ldp(1.0), users)
+        curve_of(VariationRatio.from_ldp(1.0), users)
     assert "users" in str(caught.value)
     assert words in str(caught.value)
 
@@ -371,7 +372,7 @@ def test_bad_users_are_refused(users: Any, kind: type[Exception], words: str) ->
 def test_an_integer_beyond_the_floats_is_no_crash() -> None:
     """10**400 users are a whole number: either an answer or a sentence, never an overflow."""
     try:
-        assert curve_of(VariationRatio.of_ldp(1.0), 10**400).users == 10**400
+        assert curve_of(VariationRatio.from_ldp(1.0), 10**400).users == 10**400
     except ValueError as error:
         assert "users" in str(error)  # noqa: PT017
 
@@ -380,7 +381,7 @@ def test_attacks_are_lower_bounds_computed_on_demand() -> None:
     """The lower value is that of the strongest given dataset, in the same unit, and never above the upper one."""
     p, n = fmpq(3), 20
     pair = exact_pair([(p / 4, 1 / fmpq(4), 1 / fmpq(4)), (1 / fmpq(4), p / 4, p / 4)], symmetric=False)
-    curve = curve_of(VariationRatio(3.0, 0.5, 3.0), n).attacked_by(AttackCurve((pair,), n))
+    curve = curve_of(VariationRatio(3.0, 0.5, 3.0), n).with_attack(AttackCurve((pair,), n))
     for epsilon in (0.0, 0.3, 0.8):
         value = curve.delta(epsilon)
         assert value.lower is not None
@@ -393,7 +394,7 @@ def test_attacks_are_lower_bounds_computed_on_demand() -> None:
 
 def closed(formula: Any, largest: float = math.inf) -> ClosedFormCurve:
     """A curve of a formula ε(δ)."""
-    return ClosedFormCurve(Source("test", "none", 10), formula, largest)
+    return ClosedFormCurve(CurveSource("test", "none", 10), formula, largest)
 
 
 def test_a_closed_form_is_rounded_up_and_capped() -> None:
@@ -431,7 +432,7 @@ def test_a_closed_form_is_inverted_where_it_applies() -> None:
 
 def test_a_delta_form_is_inverted() -> None:
     """A curve given as δ(ε) has the inverse ε(δ) on the proved side, and is capped by 1 and by its largest ε."""
-    curve = DeltaFormCurve(Source("test", "none", 100), lambda epsilon: 4 * (-50 * epsilon).exp(), 1.0)
+    curve = ClosedFormDeltaCurve(CurveSource("test", "none", 100), lambda epsilon: 4 * (-50 * epsilon).exp(), 1.0)
     assert curve.delta(0.0).upper == 1.0
     assert curve.delta(0.001).upper == 1.0
     assert curve.delta(0.5).upper == pytest.approx(4 * math.exp(-25), rel=1e-12)

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from shuffledp.array import Floats
-from shuffledp.privacy.near_loss import FARTHEST, NearLoss, distance_part, turning_point
-from shuffledp.privacy.own_loss import OwnLoss, OwnLossCurve
+from shuffledp._core.types import Floats
+from shuffledp.privacy.privacy_loss import (
+    MAX_SEARCH_EPSILON,
+    AggregateNoiseCurve,
+    AggregateNoiseLoss,
+    ApproximateLoss,
+    distance_delta,
+    turning_point,
+)
 
 
 @dataclass(frozen=True)
-class Falling(OwnLoss):
+class Falling(AggregateNoiseLoss):
     """δ = e^{−rate·ε}."""
 
     rate: float
@@ -28,16 +34,16 @@ class Falling(OwnLoss):
         return upper, upper
 
 
-def curve_of(loss: OwnLoss) -> OwnLossCurve:
-    from shuffledp.privacy.curve import Source
+def curve_of(loss: AggregateNoiseLoss) -> AggregateNoiseCurve:
+    from shuffledp.privacy.curve import CurveSource
 
-    return OwnLossCurve(Source("made-up", loss.theorem, 10, True, ""), loss)
+    return AggregateNoiseCurve(CurveSource("made-up", loss.theorem, 10, True, ""), loss)
 
 
 @pytest.mark.parametrize(("rate", "distance"), [(3.0, 1e-14), (10.0, 1e-3), (0.5, 1e-9), (1.0, 0.3), (8.0, 1e-30)])
 def test_the_sum_never_rises(rate: float, distance: float) -> None:
     """At every ε the least of the sum up to there, whatever cuts it off at 1; the search is not misled by that."""
-    loss = NearLoss(Falling(rate), distance, "something fails")
+    loss = ApproximateLoss(Falling(rate), distance, "something fails")
     grid = np.linspace(0.0, 80.0, 8001)
     turn = max(0.0, math.log(rate / distance) / (rate + 1))
     before = np.minimum(grid, turn)
@@ -53,7 +59,7 @@ def test_the_sum_never_rises(rate: float, distance: float) -> None:
 
 def test_where_it_turns() -> None:
     """Against the derivative's root; a function that falls to the end turns there."""
-    found = turning_point(lambda x: min(1.0, math.exp(-3 * x) + 1e-6 * math.exp(x)), FARTHEST)
+    found = turning_point(lambda x: min(1.0, math.exp(-3 * x) + 1e-6 * math.exp(x)), MAX_SEARCH_EPSILON)
     assert found == pytest.approx(math.log(3e6) / 4, abs=1e-3)
     assert turning_point(lambda x: -x, 5.0) == 5.0
 
@@ -61,5 +67,5 @@ def test_where_it_turns() -> None:
 def test_the_distance_part_is_rounded_up() -> None:
     from fractions import Fraction
 
-    assert Fraction(distance_part(0.1, 0.0)) >= 2 * Fraction(0.1)
-    assert distance_part(1e-9, 1.0) == pytest.approx((1 + math.e) * 1e-9, rel=1e-15)
+    assert Fraction(distance_delta(0.1, 0.0)) >= 2 * Fraction(0.1)
+    assert distance_delta(1e-9, 1.0) == pytest.approx((1 + math.e) * 1e-9, rel=1e-15)

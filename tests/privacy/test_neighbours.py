@@ -11,11 +11,16 @@ from flint import arb, fmpq
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.mean.laplace import Laplace
-from shuffledp.mechanisms.metric.witch_hat import WitchHat
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy import neighbours
-from shuffledp.privacy.neighbours import attack_of, identical, of_one_pair, of_parameters
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.mechanisms.mean.witch_hat import WitchHat
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy import metric_space
+from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
+from shuffledp.privacy.metric_space import (
+    build_attack,
+    identical_neighbours,
+    neighbours_from_pair,
+    neighbours_from_parameters,
+)
 from shuffledp.privacy.randomizer import HasNeighbours
 
 Triple = tuple[Fraction, Fraction, Fraction]
@@ -38,7 +43,7 @@ def balls(triples: list[Triple]) -> Classes:
 @pytest.mark.parametrize("seed", range(5))
 def test_parameters_are_the_exact_ones(seed: int) -> None:
     triples = random_triples(seed, 6)
-    found = of_one_pair(lambda: balls(triples)).variation_ratio()
+    found = neighbours_from_pair(lambda: balls(triples)).variation_ratio()
     assert found.p == pytest.approx(float(max(max(a / b, b / a) for a, b, _ in triples)), rel=1e-15)
     assert found.beta == pytest.approx(float(sum(max(a - b, Fraction(0)) for a, b, _ in triples)), rel=1e-15)
     q0 = max(a / h for a, b, h in triples if a >= b)
@@ -56,14 +61,14 @@ def divergence(pair: HidingPair, users: int, epsilon: float) -> float:
 def test_fewer_classes_are_on_the_safe_side(monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
     """With 200 classes put together the divergence can only grow, at every ε and n; with many lines by little."""
     triples = random_triples(7, 200)
-    monkeypatch.setattr(neighbours, "MOST_CLASSES", 1000)
-    (plain,) = of_one_pair(lambda: balls(triples)).blankets()
-    monkeypatch.setattr(neighbours, "MOST_CLASSES", 100)
-    monkeypatch.setattr(neighbours, "MOST_LINES", lines)
-    (thinned,) = of_one_pair(lambda: balls(triples)).blankets()
-    attack = attack_of(lambda: [MessageClass(c.first, c.second, (c.first + c.second) / 2) for c in balls(triples)])
-    monkeypatch.setattr(neighbours, "MOST_CLASSES", 1000)
-    exact = attack_of(lambda: [MessageClass(c.first, c.second, (c.first + c.second) / 2) for c in balls(triples)])
+    monkeypatch.setattr(metric_space, "MAX_CLASSES", 1000)
+    (plain,) = neighbours_from_pair(lambda: balls(triples)).blankets()
+    monkeypatch.setattr(metric_space, "MAX_CLASSES", 100)
+    monkeypatch.setattr(metric_space, "MAX_LINES", lines)
+    (thinned,) = neighbours_from_pair(lambda: balls(triples)).blankets()
+    attack = build_attack(lambda: [MessageClass(c.first, c.second, (c.first + c.second) / 2) for c in balls(triples)])
+    monkeypatch.setattr(metric_space, "MAX_CLASSES", 1000)
+    exact = build_attack(lambda: [MessageClass(c.first, c.second, (c.first + c.second) / 2) for c in balls(triples)])
     for users in (30, 1000):
         for epsilon in (0.0, 0.05, 0.2):
             true, more = divergence(plain, users, epsilon), divergence(thinned, users, epsilon)
@@ -76,16 +81,16 @@ def test_equal_ratios_share_lines() -> None:
     """Many messages of few kinds: lines are drawn beside each kind, and nothing is lost."""
     kinds = random_triples(3, 5)
     triples = [(a / 60, b / 60, h / 60) for a, b, h in kinds for _ in range(60)]
-    (thinned,) = of_one_pair(lambda: balls(triples)).blankets()
-    (plain,) = of_one_pair(lambda: balls(kinds)).blankets()
+    (thinned,) = neighbours_from_pair(lambda: balls(triples)).blankets()
+    (plain,) = neighbours_from_pair(lambda: balls(kinds)).blankets()
     for epsilon in (0.01, 0.2):
         # The contour, which evaluates many values, is this wide at so few users.
         assert divergence(thinned, 500, epsilon) == pytest.approx(divergence(plain, 500, epsilon), rel=1e-3)
 
 
 def test_identical_inputs_and_bare_parameters() -> None:
-    assert amplify(identical(), 1000, effort="quick").epsilon(1e-6).upper < 1e-12
-    bare = of_parameters(math.e, 0.3, 3.0)
+    assert amplify(identical_neighbours(), 1000, effort="quick").epsilon(1e-6).upper < 1e-12
+    bare = neighbours_from_parameters(math.e, 0.3, 3.0)
     value = amplify(bare, 1000, effort="quick").epsilon(1e-6)
     assert 0 < value.upper < 1
     assert value.upper == amplify(bare.variation_ratio(), 1000, bound="variation-ratio").epsilon(1e-6).upper

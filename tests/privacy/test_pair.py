@@ -10,17 +10,17 @@ import pytest
 from flint import arb, fmpq
 
 from shuffledp import FromTable
-from shuffledp.numerics.ball import precision, rational
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.pair import HidingPair, MessageClass, exact_pair
+from shuffledp.numerics.intervals import precision, to_rational
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.dominating_pairs import HidingPair, MessageClass, exact_pair
 
-from ..numerics.exact_law import encloses, holds
+from ..numerics.exact_law import contains, encloses
 from ..oracle.exact import hockey_stick_of_counts, positive_part_mean, random_table
 
 
 def pair_of(first: list[Fraction], second: list[Fraction], hiding: list[Fraction]) -> HidingPair:
     """The pair with these three laws, the revealed rest filled in."""
-    triples = [tuple(map(rational, triple)) for triple in zip(first, second, hiding, strict=True)]
+    triples = [tuple(map(to_rational, triple)) for triple in zip(first, second, hiding, strict=True)]
     return exact_pair(triples, symmetric=False)
 
 
@@ -29,12 +29,12 @@ def test_the_law_of_g() -> None:
     pair = pair_of([Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)], [Fraction(1, 3), Fraction(1, 2)])
     with precision(128):
         (top, top_weight), (bottom, bottom_weight), (nothing, rest) = pair.law(0.0).atoms()
-        assert holds(top, Fraction(3, 2))
-        assert holds(bottom, Fraction(-1))
+        assert contains(top, Fraction(3, 2))
+        assert contains(bottom, Fraction(-1))
         assert nothing.is_zero()
-        assert holds(top_weight, Fraction(1, 3))
-        assert holds(bottom_weight, Fraction(1, 2))
-        assert holds(rest, Fraction(1, 6))
+        assert contains(top_weight, Fraction(1, 3))
+        assert contains(bottom_weight, Fraction(1, 2))
+        assert contains(rest, Fraction(1, 6))
         at_one = pair.law(1.0).atoms()
         assert (at_one[0][0] - (arb(3) / 4 - arb(1).exp() / 4) * 3).contains(0)
 
@@ -65,9 +65,9 @@ def test_classes_that_say_nothing_are_one() -> None:
         atoms = pair.law(0.0).atoms()
         assert len(atoms) == 3
         assert atoms[-1][0].is_zero()
-        assert holds(atoms[-1][1], Fraction(1, 2))
+        assert contains(atoms[-1][1], Fraction(1, 2))
         assert len(pair.law(0.5).atoms()) == 4
-        assert holds(sum((weight for _, weight in atoms), arb(0)), Fraction(1))
+        assert contains(sum((weight for _, weight in atoms), arb(0)), Fraction(1))
 
 
 def test_hiding_probabilities_beyond_one_are_refused() -> None:
@@ -157,7 +157,7 @@ def test_outputs_that_say_the_same_up_to_rounding(rows: list[list[float]]) -> No
 
 def test_the_number_of_values_does_not_depend_on_the_precision() -> None:
     """At ε = 0 classes that tell nothing are one value, 0, whether their balls happen to be exact or not."""
-    flip = rational(0.05)
+    flip = to_rational(0.05)
     keep = 1 - flip
     pair = exact_pair(
         [

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.profile import largest_of
+from shuffledp.numerics.positive_part import PositivePartMean
+from shuffledp.privacy.curve import largest_divergence
 
 from ..oracle.exact import hockey_stick_of_counts
 
 RANDOMIZERS = {
-    "any LDP": sdp.VariationRatio.of_ldp(2.0),
+    "any LDP": sdp.VariationRatio.from_ldp(2.0),
     "two directions": sdp.VariationRatio(p=9.0, beta=0.6, q=(9.0, 3.0)),
     "raised": sdp.VariationRatio(p=9.0, beta=0.6, q=(9.0, 3.0), q_common=9.0),
     "disjoint": sdp.VariationRatio(p=math.inf, beta=1.0, q=16.0),
@@ -24,6 +24,7 @@ RANDOMIZERS = {
 }
 
 
+@pytest.mark.exhaustive("best-20-any LDP", "best-20-randomized response", "best-20-unary", "best-2000-any LDP")
 @pytest.mark.parametrize("name", RANDOMIZERS)
 @pytest.mark.parametrize("users", [20, 2000, 10**6])
 @pytest.mark.parametrize("bound", ["best", "variation-ratio"])
@@ -63,8 +64,8 @@ def test_skipping_by_chords_changes_nothing() -> None:
     curve = sdp.amplify(sdp.Laplace(epsilon=1.0), 2000, bound="optimal")
     divergences = curve._divergences  # type: ignore[attr-defined]
     points = np.linspace(0.0, curve.epsilon(1e-8).upper, 12)
-    few = largest_of(divergences[:6], points, convex=True)
-    all_of_them = largest_of(divergences[:6], points, convex=False)
+    few = largest_divergence(divergences[:6], points, convex=True)
+    all_of_them = largest_divergence(divergences[:6], points, convex=False)
     assert np.all(few[0] <= all_of_them[0])
     assert np.all(few[0] >= all_of_them[1])
     assert np.all(few[1] <= all_of_them[0])
@@ -75,7 +76,7 @@ def test_the_leader_may_change() -> None:
     ways = [sdp.VariationRatio(p=3.0, beta=0.5, q=3.0), sdp.VariationRatio(p=60.0, beta=0.05, q=8.0)]
     families = [PositivePartMean(lambda x, way=way: way.pair(x).law(x), 500) for way in ways]  # type: ignore[misc]
     points = np.linspace(0.0, 1.0, 40)
-    upper, lower = largest_of(families, points, convex=True)
+    upper, lower = largest_divergence(families, points, convex=True)
     leaders = set()
     for place in range(0, 40, 3):
         values = [family.bracket(float(points[place])) for family in families]

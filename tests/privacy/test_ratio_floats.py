@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.privacy.ratio_floats import log_divergences
+from shuffledp.bounds.metric_amplification import log_divergences
 
 CASES = [
     # distance, share of the largest β, log q0, log q1, users, δ

@@ -12,9 +12,9 @@ from flint import fmpq
 from scipy.optimize import linprog
 
 import shuffledp as sdp
-from shuffledp.numerics.ball import rational
-from shuffledp.privacy.ratio_others import of_ratios
-from shuffledp.testing.crowd_check import is_below_a_mixture
+from shuffledp.numerics.intervals import to_rational
+from shuffledp.privacy.variation_ratio import other_users_from_ratios
+from shuffledp.testing.mechanism_checks import is_below_a_mixture
 
 BOUNDS = [(2.0, 2.0, 2.0), (1.5, 3.0, 4.0), (4.0, 5.0, 1.5)]
 
@@ -45,10 +45,10 @@ def test_every_triple_is_below_a_mixture(ratios: tuple[float, float, float], see
     first, second, other = random_triple(rng, *ratios)
     variation = sum(max(a - b, 0.0) for a, b in zip(first, second, strict=True))
     for known in (None, min(variation * (1 + 1e-9), 0.999)):
-        others = of_ratios(*map(rational, ratios), None if known is None else rational(known))
+        others = other_users_from_ratios(*map(to_rational, ratios), None if known is None else to_rational(known))
         for epsilon in (0.0, 0.1, 0.5):
             values = [(a - math.exp(epsilon) * b) / h for a, b, h in zip(first, second, other, strict=True)]
-            kinds = [kind.law(epsilon).floats() for kind in others.kinds]
+            kinds = [kind.law(epsilon).floats() for kind in others.user_pairs]
             assert is_below_a_mixture((np.array(values), np.array(other)), kinds)
 
 
@@ -56,7 +56,7 @@ def test_corners_keep_what_they_must() -> None:
     """Each law sums to 1, the ratios are within their bounds and the total variation within its own."""
     p, q0, q1, most = fmpq(3, 2), fmpq(3), fmpq(4), fmpq(1, 10)
     for variation in (None, most):
-        for kind in of_ratios(p, q0, q1, variation).kinds:
+        for kind in other_users_from_ratios(p, q0, q1, variation).user_pairs:
             assert kind.exact is not None
             assert [sum(law, fmpq(0)) for law in zip(*kind.exact, strict=True)] == [1, 1, 1]
             for a, b, h in kind.exact:
@@ -88,30 +88,31 @@ def test_metric_distances(distance: float, known: float, attained: float) -> Non
     far = math.log(50)
     sides = [[0.0, distance, distance + far], [distance, 0.0, far], [distance + far, far, 0.0]]
     space = sdp.metric.DistanceMatrix(np.array(sides))
-    metric = sdp.metric.AmplifiedMetric(space, 100_000, 1e-7, sdp.metric.amplification_of("all-crowds"))
+    metric = sdp.metric.AmplifiedMetric(space, 100_000, 1e-7, sdp.metric.find_amplification("all-crowds"))
     assert attained <= metric(0, 1).upper <= known * 1.0003
-    clone = sdp.metric.AmplifiedMetric(space, 100_000, 1e-7, sdp.metric.amplification_of("clone"))
+    clone = sdp.metric.AmplifiedMetric(space, 100_000, 1e-7, sdp.metric.find_amplification("clone"))
     assert metric(0, 1).upper < clone(0, 1).upper
 
 
 def test_few_users_keep_their_local_distance() -> None:
     """It does not apply to fewer than 16 others, and says so as the other theorems do."""
     space = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0]])
-    bound = sdp.metric.amplification_of("all-crowds")
+    bound = sdp.metric.find_amplification("all-crowds")
     few, enough = (sdp.metric.AmplifiedMetric(space, users, 1e-3, bound)(0, 1).upper for users in (16, 17))
     assert few == 1.0
     assert enough < 1.0
-    pair = space.surroundings(0, 1)
+    pair = space.pair_distances(0, 1)
     assert bound.excess(pair, 16, 1e-3, 0.5) == math.inf
-    assert bound.proved(pair, 16, 1e-3, 0.5, 0.4) == math.inf
-    assert bound.proved(pair, 16, 1e-3, 1.5, 0.4) == 1.0
+    assert bound.prove_epsilon(pair, 16, 1e-3, 0.5, 0.4) == math.inf
+    assert bound.prove_epsilon(pair, 16, 1e-3, 1.5, 0.4) == 1.0
 
 
+@pytest.mark.exhaustive
 def test_a_solved_metric() -> None:
     """Larger local distances for the same targets."""
     target = sdp.metric.DistanceMatrix.from_points([[0.0], [0.1]])
     plain, sharp = (
-        sdp.metric.LocalMetricSolver(target, 10_000, 1e-6, sdp.metric.amplification_of(name)).solve(diameters=1)[0]
+        sdp.metric.LocalMetricSolver(target, 10_000, 1e-6, sdp.metric.find_amplification(name)).solve(diameters=1)[0]
         for name in ("variation-ratio", "all-crowds")
     )
     assert (sharp.amplified <= target.matrix).all()
@@ -119,5 +120,5 @@ def test_a_solved_metric() -> None:
 
 
 def test_fractions_are_taken_as_they_are() -> None:
-    assert of_ratios(fmpq(2), fmpq(2), fmpq(2)).gamma == 0.5
-    assert Fraction(of_ratios(fmpq(2), fmpq(3), fmpq(4)).gamma) <= Fraction(1, 3)
+    assert other_users_from_ratios(fmpq(2), fmpq(2), fmpq(2)).gamma == 0.5
+    assert Fraction(other_users_from_ratios(fmpq(2), fmpq(3), fmpq(4)).gamma) <= Fraction(1, 3)

@@ -13,24 +13,21 @@ import pytest
 from flint import arb, fmpq
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF
-from shuffledp.errors import NotApplicable
+from shuffledp._core.errors import NotApplicable
+from shuffledp.bounds.metric_comparison import build_attack_pair
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.metric.lower import attacked_pair
-from shuffledp.numerics.ball import precision
-from shuffledp.privacy.attack import AttackCurve
-from shuffledp.privacy.neighbours import attack_of, of_one_pair
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
-from shuffledp.tradeoff.noisy_step import LeastSquares, NoisyStep
+from shuffledp.numerics.intervals import precision
+from shuffledp.privacy.curve import AttackCurve
+from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.metric_space import build_attack, neighbours_from_pair
+from shuffledp.privacy.noisy_gradient_step import LeastSquares, NoisyStep
 
 USERS, DELTA = 25, 1e-6
 EXAMPLES = {name: list(kind.examples()) for name, kind in all_mechanisms().items()}
-FIRST = [
-    pytest.param(examples[0], id=name, marks=pytest.mark.slow if name == "cheu-zhilyaev" else ())
-    for name, examples in EXAMPLES.items()
-]
+FIRST = [pytest.param(examples[0], id=name) for name, examples in EXAMPLES.items()]
 PARAMETERS = [
-    sdp.VariationRatio.of_ldp(1.0),
+    sdp.VariationRatio.from_ldp(1.0),
     sdp.VariationRatio(4.0, 0.3, (4.0, 5.0), q_common=6.0),
     sdp.VariationRatio(math.inf, 0.5, 4.0),
 ]
@@ -58,6 +55,7 @@ def test_curves_of_every_example(name: str) -> None:
         assert curve != sdp.amplify(mechanism, USERS + 1, effort="quick")
 
 
+@pytest.mark.exhaustive("all-answered", "cheu-zhilyaev", "gaussian", "privkv", "privunit]")
 @pytest.mark.parametrize("randomizer", [*FIRST, *PARAMETERS])
 def test_curves_of_every_mechanism_and_bound(randomizer: Any) -> None:
     """The copy is equal before and after it is used, and gives the same number to the last bit.
@@ -69,7 +67,7 @@ def test_curves_of_every_mechanism_and_bound(randomizer: Any) -> None:
     def asked(curve: sdp.PrivacyCurve) -> sdp.BoundValue:
         return curve.epsilon(DELTA) if name == "best" else curve.delta(some)
 
-    for name in ("best", *BOUND_OF):
+    for name in ("best", *BOUNDS_BY_NAME):
         try:
             curve = sdp.amplify(randomizer, USERS, bound=name, effort="quick")
             value = asked(curve)
@@ -89,11 +87,12 @@ def test_curves_of_every_mechanism_and_bound(randomizer: Any) -> None:
 CURVE = sdp.amplify(sdp.KRR(2.0, 8), 500, effort="quick")
 
 
+@pytest.mark.exhaustive("composed", "poisson")
 @pytest.mark.parametrize(
     "curve",
     [
         sdp.compose(CURVE, 5),
-        sdp.compose([CURVE, sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 300, effort="quick")]),
+        sdp.compose([CURVE, sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 300, effort="quick")]),
         sdp.subsample(CURVE, 5000),
         sdp.poisson(sdp.KRR(1.0, 4), 2000, 0.1, bound="optimal"),
         sdp.gaussian_limit(CURVE),
@@ -119,7 +118,7 @@ def test_curves_made_of_curves(curve: sdp.PrivacyCurve) -> None:
         sdp.compare(sdp.KRR(1.0, 4), 500, 1e-5),
         sdp.renyi(CURVE),
         sdp.trade_off(CURVE, points=20),
-        sdp.trade_off(CURVE, points=20).knots(),
+        sdp.trade_off(CURVE, points=20).to_piecewise(),
         sdp.tradeoff.PiecewiseTradeOff([0.2, 0.8], [0.7, 0.3]),
         NoisyStep(LeastSquares()),
         sdp.AttackRisk(CURVE),
@@ -145,7 +144,7 @@ def test_caches_are_no_part_of_a_value() -> None:
     assert used == fresh
     assert pickle.dumps(used) == before
     assert "lower" not in value.__getstate__()
-    assert set(vars(again(used))) == {"source", "directions", "largest", "fixed"}
+    assert set(vars(again(used))) == {"source", "directions", "largest_epsilon", "has_fixed_pairs"}
 
 
 def test_arrays_stay_read_only() -> None:
@@ -187,13 +186,13 @@ def triples(number: int) -> Triples:
 def test_pairs_of_chosen_inputs_are_data_where_their_classes_are(number: int) -> None:
     """Few classes and many, the blanket and the attack: the same classes at every precision."""
     for make in (
-        lambda: of_one_pair(triples(number), [attack_of(triples(number))]),
-        lambda: attack_of(triples(number)),
+        lambda: neighbours_from_pair(triples(number), [build_attack(triples(number))]),
+        lambda: build_attack(triples(number)),
     ):
         one, other = make(), make()
         assert one == other
         assert_data(one)
-    (pair,) = of_one_pair(triples(number)).blankets()
+    (pair,) = neighbours_from_pair(triples(number)).blankets()
     with precision(256):
         for mine, theirs in zip(pair.classes(), again(pair).classes(), strict=True):
             assert [x.str(60) for x in mine] == [x.str(60) for x in theirs]
@@ -213,4 +212,4 @@ def test_a_function_made_on_the_spot_is_no_data() -> None:
 def test_the_attacked_pair_of_a_metric_is_data() -> None:
     """The padded mechanism on three inputs, from its distances."""
     space = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [3.0]])
-    assert_data(attacked_pair(space, 0, 1))
+    assert_data(build_attack_pair(space, 0, 1))

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp.privacy.distance import euclidean, great_circle
-from shuffledp.privacy.space import Box, DistanceMatrix, Segment, worst_surroundings
+from shuffledp.privacy.metric_space import Box, DistanceMatrix, Segment, euclidean, great_circle, worst_pair_distances
 
 GOOD = [[0.0, 1.0, 2.0], [1.0, 0.0, 1.5], [2.0, 1.5, 0.0]]
 
@@ -78,11 +77,13 @@ def test_a_broken_triangle_is_named() -> None:
     space = DistanceMatrix([[0, 1, 5], [1, 0, 2], [5, 2, 0]])
     assert space.broken_triangle() == (0, 2, 1)
     with pytest.raises(ValueError, match=r"Someone: .* row 0, column 2 is 5.0, above 3.0 by way of 1"):
-        space.must_be_metric("Someone")
+        space.check_triangle_inequality("Someone")
     closed = space.closure()
     assert closed.matrix[0, 2] == pytest.approx(3.0, rel=1e-13)
-    closed.must_be_metric("Someone")
-    DistanceMatrix([[0, 0.1, 0.1 + 0.2 + 1e-17], [0.1, 0, 0.2], [0.1 + 0.2 + 1e-17, 0.2, 0]]).must_be_metric("Someone")
+    closed.check_triangle_inequality("Someone")
+    DistanceMatrix([[0, 0.1, 0.1 + 0.2 + 1e-17], [0.1, 0, 0.2], [0.1 + 0.2 + 1e-17, 0.2, 0]]).check_triangle_inequality(
+        "Someone"
+    )
 
 
 def test_the_closure_is_the_largest_metric_below() -> None:
@@ -116,19 +117,19 @@ def test_surroundings_on_a_line_and_in_a_box() -> None:
     line = Segment(-1.0, 2.0, rate=1.5)
     places = np.linspace(-1, 2, 61).tolist()
     for a, b in ((-0.5, 1.0), (0.0, 0.1), (-1.0, 2.0)):
-        found = line.surroundings(a, b)
+        found = line.pair_distances(a, b)
         wanted = brute_surroundings(lambda x, y: 1.5 * abs(x - y), a, b, places)
-        got = (found.distance, found.far_first, found.far_second, found.clone_sum)
+        got = (found.distance, found.farthest_from_first, found.farthest_from_second, found.clone_sum)
         assert got == pytest.approx(wanted, rel=1e-12)
-    capped = Segment(-1.0, 2.0, rate=1.5, cap=2.0).surroundings(-0.5, 1.0)
+    capped = Segment(-1.0, 2.0, rate=1.5, cap=2.0).pair_distances(-0.5, 1.0)
     wanted = brute_surroundings(lambda x, y: min(1.5 * abs(x - y), 2.0), -0.5, 1.0, places)
     assert capped.clone_sum >= wanted[3]
     assert capped.diameter == 2.0
     box = Box(2.0, 1.0, rate=0.7)
     corners = [(x, y) for x in np.linspace(0, 2, 21) for y in np.linspace(0, 1, 11)]
-    found = box.surroundings((0.3, 0.2), (1.5, 0.9))
+    found = box.pair_distances((0.3, 0.2), (1.5, 0.9))
     wanted = brute_surroundings(lambda x, y: 0.7 * math.dist(x, y), (0.3, 0.2), (1.5, 0.9), corners)
-    got = (found.distance, found.far_first, found.far_second, found.clone_sum)
+    got = (found.distance, found.farthest_from_first, found.farthest_from_second, found.clone_sum)
     assert got == pytest.approx(wanted, rel=1e-12)
 
 
@@ -158,12 +159,12 @@ def test_bad_spaces_are_refused() -> None:
         (lambda: Segment(0.0, 1.0, cap=0.0), "cap must be above 0"),
         (lambda: Segment(0.0, 1.0, rate=1000.0), "largest distance must be at most 700"),
         (lambda: Box(-1.0, 1.0), "width must be above 0"),
-        (lambda: Segment(0.0, 1.0).surroundings(0.0, 2.0), "an input must be from 0.0 to 1.0, got 2.0"),
+        (lambda: Segment(0.0, 1.0).pair_distances(0.0, 2.0), "an input must be from 0.0 to 1.0, got 2.0"),
         (
-            lambda: worst_surroundings("me", Segment(0.0, 1.0), 1.5),
+            lambda: worst_pair_distances("me", Segment(0.0, 1.0), 1.5),
             "me: epsilon_local must be at most the largest distance",
         ),
-        (lambda: DistanceMatrix(GOOD).surroundings(0, 3), "an input must be from 0 to 2, got 3"),
+        (lambda: DistanceMatrix(GOOD).pair_distances(0, 3), "an input must be from 0 to 2, got 3"),
     ):
         with pytest.raises(ValueError, match=sentence):
             make()

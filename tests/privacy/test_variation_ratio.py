@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
-from shuffledp.numerics.ball import precision, rational
-from shuffledp.privacy.variation_ratio import SNAP, VariationRatio
+from shuffledp.numerics.intervals import precision, to_rational
+from shuffledp.privacy.variation_ratio import SNAP_TOLERANCE, VariationRatio
 
-from ..numerics.exact_law import holds, least, most
+from ..numerics.exact_law import contains, lower_end, upper_end
 
 
 def fraction(number: fmpq) -> Fraction:
@@ -53,7 +53,7 @@ def test_a_beta_within_rounding_of_its_maximum_is_the_maximum(p: float, off: flo
     """β within 1e-12 of (p−1)/(p+1) gives γ = 0 exactly, from either side."""
     most_beta = 1.0 if math.isinf(p) else (p - 1) / (p + 1)
     parameters = VariationRatio(p, most_beta * (1 + off), 2 * min(p, 10.0))
-    assert parameters.at_maximum
+    assert parameters.is_beta_maximal
     assert parameters.gamma == 0
     assert fraction(parameters.alpha + parameters.p_alpha) == 1
 
@@ -61,7 +61,7 @@ def test_a_beta_within_rounding_of_its_maximum_is_the_maximum(p: float, off: flo
 def test_a_beta_further_off_is_kept() -> None:
     """A β that is lower by more than 1e-12 is the real number that was given."""
     parameters = VariationRatio(3.0, 0.5 * (1 - 3e-12), 3.0)
-    assert not parameters.at_maximum
+    assert not parameters.is_beta_maximal
     assert parameters.gamma > 0
     with pytest.raises(ValueError, match="beta"):
         VariationRatio(3.0, 0.5 * (1 + 3e-12), 3.0)
@@ -96,10 +96,10 @@ def test_true_parameters_rounded_upward_are_never_refused(seed: int) -> None:
         VariationRatio(p, (p - 1) / (p + 1), 2 * p / (p + 1))
 
 
-def test_of_ldp_rounds_upward() -> None:
+def test_from_ldp_rounds_upward() -> None:
     """Any ε0-LDP randomizer: p = q is the float above e^ε0, β the largest, γ = 0."""
     for epsilon in (1e-6, 0.1, 1.0, 5.0, 100.0, 709.0):
-        parameters = VariationRatio.of_ldp(epsilon)
+        parameters = VariationRatio.from_ldp(epsilon)
         with precision(200):
             exact = arb(epsilon).exp()
             assert arb(parameters.p) >= exact
@@ -110,10 +110,10 @@ def test_of_ldp_rounds_upward() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 710.0])
-def test_of_ldp_refuses(epsilon: float) -> None:
+def test_from_ldp_refuses(epsilon: float) -> None:
     """A local ε that is not above 0, not finite or beyond the floats is refused by name."""
     with pytest.raises(ValueError, match="epsilon_local"):
-        VariationRatio.of_ldp(epsilon)
+        VariationRatio.from_ldp(epsilon)
 
 
 @pytest.mark.parametrize("p", [1 + 1e-9, 2.0, math.e, 1e10, 1.7e308])
@@ -202,8 +202,8 @@ def test_swapping_exchanges_the_inputs() -> None:
     assert parameters.swapped().q_pair == (6.0, 4.0)
     assert parameters.swapped().swapped() == parameters
     assert parameters.swapped().q_common == 2.0
-    assert not parameters.symmetric
-    assert VariationRatio(9.0, 0.5, 4.0).symmetric
+    assert not parameters.is_symmetric
+    assert VariationRatio(9.0, 0.5, 4.0).is_symmetric
 
 
 def test_it_describes_itself_with_defaults_filled_in() -> None:
@@ -234,29 +234,29 @@ def test_the_pair_has_three_laws(q_common: float | None, epsilon: float) -> None
         classes = parameters.pair(epsilon).classes()
         for column in zip(*classes, strict=True):
             total = sum(column, arb(0))
-            assert holds(total, Fraction(1))
+            assert contains(total, Fraction(1))
         expected = [
             (Fraction(1, 3), Fraction(1, 12), Fraction(1, 12)),
             (Fraction(1, 12), Fraction(1, 3), Fraction(1, 12)),
             (Fraction(7, 12), Fraction(7, 12), Fraction(7, 12) / Fraction(q_common or q)),
         ]
         for c, exact in zip(classes, expected, strict=False):
-            assert all(holds(ball, value) for ball, value in zip(c, exact, strict=True))
+            assert all(contains(ball, value) for ball, value in zip(c, exact, strict=True))
 
 
 def test_the_published_pair_lets_the_common_part_hide_among_all_rests() -> None:
     """Its third class is hidden by everything that is not extreme; with nothing left there is no third class."""
     with precision(128):
         classes = VariationRatio(4.0, 0.25, 4.0).published_pair().classes()
-        assert holds(classes[2].hiding, Fraction(5, 6))
-        assert holds(classes[2].first, Fraction(7, 12))
+        assert contains(classes[2].hiding, Fraction(5, 6))
+        assert contains(classes[2].first, Fraction(7, 12))
         full = VariationRatio(math.inf, 1.0, 2.0).published_pair().classes()
     assert len(full) == 2
 
 
 def test_no_common_part_makes_the_two_pairs_one() -> None:
     """At the largest β the sound and the published pair give the same law of G."""
-    parameters = VariationRatio.of_ldp(1.3)
+    parameters = VariationRatio.from_ldp(1.3)
     with precision(128):
         sound, published = parameters.pair(0.4).law(0.4).atoms(), parameters.published_pair().law(0.4).atoms()
         assert len(sound) == len(published) == 3
@@ -275,28 +275,28 @@ def test_q1_is_raised_only_where_the_reduction_would_not_grow_with_beta() -> Non
     parameters = VariationRatio(10.0, 0.3, (20.0, 2.0))
     with precision(128):
         small = hiding_of_bottom(parameters, 0.01)
-        assert holds(small, fraction(parameters.p_alpha) / 2)
+        assert contains(small, fraction(parameters.p_alpha) / 2)
         large = hiding_of_bottom(parameters, 2.0)
         needed = 20 * (arb(2).exp() - 1) / (arb(2).exp() - arb(1) / 10)
-        assert most(large * needed) >= fraction(parameters.p_alpha) >= least(large * needed)
+        assert upper_end(large * needed) >= fraction(parameters.p_alpha) >= lower_end(large * needed)
         # In the other direction the lower class has the larger ratio already.
-        assert holds(hiding_of_bottom(parameters.swapped(), 2.0), fraction(parameters.p_alpha) / 20)
+        assert contains(hiding_of_bottom(parameters.swapped(), 2.0), fraction(parameters.p_alpha) / 20)
         for epsilon in (0.0, 0.5, 2.0):
             hidden = sum((c.hiding for c in parameters.pair(epsilon).classes()), arb(0))
-            assert holds(hidden, Fraction(1))
+            assert contains(hidden, Fraction(1))
 
 
 def test_disjoint_laws_need_no_raising() -> None:
     """At p = ∞ with β = 1 the two laws are disjoint, β cannot be an over-estimate, and q1 stays."""
     parameters = VariationRatio(math.inf, 1.0, (20.0, 2.0))
     with precision(128):
-        assert holds(hiding_of_bottom(parameters, 3.0), Fraction(1, 2))
+        assert contains(hiding_of_bottom(parameters, 3.0), Fraction(1, 2))
 
 
 def test_snapping_is_relative() -> None:
     """The distance within which β is its maximum is relative, so a tiny p − 1 is snapped as well as a large p."""
     p = 1 + 2.0**-40
     at = (p - 1) / (p + 1)
-    assert VariationRatio(p, at * (1 - SNAP / 2), 2.0).gamma == 0
-    assert VariationRatio(p, at * (1 - 4 * SNAP), 2.0).gamma > 0
-    assert rational(p) > 1
+    assert VariationRatio(p, at * (1 - SNAP_TOLERANCE / 2), 2.0).gamma == 0
+    assert VariationRatio(p, at * (1 - 4 * SNAP_TOLERANCE), 2.0).gamma > 0
+    assert to_rational(p) > 1

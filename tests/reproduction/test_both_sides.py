@@ -13,9 +13,16 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 import shuffledp as sdp
-from shuffledp.reproduction import ITEMS
-from shuffledp.reproduction.vr_table_4 import PRINT, as_printed, halved, rounded_up, units, with_allowance
-from tests.oracle.floating import delta_published_float, epsilon_published_float
+from research.reproduction import ITEMS
+from research.reproduction.variation_ratio_tables import (
+    PRINTED_TABLE_4,
+    bisected_epsilon,
+    count_digit_units,
+    epsilon_with_allowance,
+    format_like_table,
+    format_rounded_up,
+)
+from tests.oracle.double_precision import delta_published_float, epsilon_published_float
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -35,32 +42,34 @@ ABOVE = {(1.0, 10**6): 1, (1.0, 10**8): 1, (3.0, 10**6): 1, (3.0, 10**8): 1, (5.
 """By how many units of the last digit Table 4's ε at T = 20 are above Algorithm 1's, rounded up; the others by none."""
 
 
-@pytest.mark.parametrize(("local", "users"), sorted({(local, users) for local, users, _ in PRINT}))
+@pytest.mark.parametrize(("local", "users"), sorted({(local, users) for local, users, _ in PRINTED_TABLE_4}))
 def test_table_4(local: float, users: int) -> None:
     """Each of the 24 printed ε to its last digit: Algorithm 1 in exact arithmetic, rounded up, and what is missing."""
     delta, ratio = 0.01 / users, math.exp(local)
-    exact = sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound="stronger-clone").epsilon(delta).upper
+    exact = sdp.amplify(sdp.VariationRatio.from_ldp(local), users, bound="stronger-clone").epsilon(delta).upper
     if users == 10_000:
         assert exact == pytest.approx(
             epsilon_published_float(ratio, math.tanh(local / 2), ratio, users, delta), rel=1e-7
         )
     for halvings in (10, 20):
-        printed, _ = PRINT[local, users, halvings]
-        found = halved(local, exact, halvings)
+        printed, _ = PRINTED_TABLE_4[local, users, halvings]
+        found = bisected_epsilon(local, exact, halvings)
         assert exact <= found < exact + local / 2**halvings
         missing = ABOVE.get((local, users), 0) if halvings == 20 else 0
-        assert units(found, printed) == missing
+        assert count_digit_units(found, printed) == missing
         last = Decimal(1).scaleb(Decimal(printed).as_tuple().exponent)  # type: ignore[arg-type]
-        assert str(Decimal(rounded_up(found, printed)) + missing * last) == printed
+        assert str(Decimal(format_rounded_up(found, printed)) + missing * last) == printed
 
 
 @pytest.mark.parametrize(("local", "users"), sorted(ABOVE))
 def test_table_4_program(local: float, users: int) -> None:
     """The six that are above Algorithm 1: by halving with the allowance, and by the oracle's δ on both sides of it."""
     key, delta, ratio = (local, users, 20), 0.01 / users, math.exp(local)
-    curve = sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound="stronger-clone")
-    program = halved(local, with_allowance(local, users, lambda asked: curve.epsilon(asked).upper), 20)
-    assert as_printed(key, program) == PRINT[key][0]
+    curve = sdp.amplify(sdp.VariationRatio.from_ldp(local), users, bound="stronger-clone")
+    program = bisected_epsilon(
+        local, epsilon_with_allowance(local, users, lambda asked: curve.epsilon(asked).upper), 20
+    )
+    assert format_like_table(key, program) == PRINTED_TABLE_4[key][0]
     if users > 10**6:
         return
 
@@ -189,10 +198,10 @@ def test_every_claim_that_is_not_reproduced_has_such_a_test() -> None:
             assert f"def {name}(" in (ROOT / "tests" / f"{file}.py").read_text("utf-8"), key
         else:
             assert f"test_{key}" in here, key
-    assert all(item.where in page for item in ITEMS)
+    assert all(item.reference in page for item in ITEMS)
 
 
 def test_the_published_pair_of_the_oracle_is_the_clones() -> None:
     """Both routes of Table 4 share no code: δ at the certified ε is the asked one."""
-    exact = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000, bound="stronger-clone").epsilon(1e-6).upper
+    exact = sdp.amplify(sdp.VariationRatio.from_ldp(1.0), 10_000, bound="stronger-clone").epsilon(1e-6).upper
     assert delta_published_float(math.e, math.tanh(0.5), math.e, math.e, 10_000, exact) == pytest.approx(1e-6, rel=1e-6)

@@ -21,20 +21,19 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.metric.amplification import amplification_of
-from shuffledp.metric.noise import WitchHatNoise
-from shuffledp.metric.solver import LocalMetricSolver
-from shuffledp.privacy.space import DistanceMatrix
-from tests.oracle import floating
-from tests.oracle.floating import delta_published_float
+from shuffledp.bounds.local_metric_solver import LocalMetricSolver
+from shuffledp.bounds.metric_amplification import WitchHatNoise, find_amplification
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.privacy.metric_space import DistanceMatrix
+from tests.oracle import double_precision
+from tests.oracle.double_precision import delta_published_float
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 LOCALS = (0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
 SETTINGS = ((10_000, 16), (10_000, 128), (100_000, 16), (100_000, 128))
 
 # Several mechanisms have the same printed parameters.
-epsilon_published_float = cache(floating.epsilon_published_float)
+epsilon_published_float = cache(double_precision.epsilon_published_float)
 
 
 def said(key: str) -> str:
@@ -112,6 +111,7 @@ def attack_on(mechanism: Mechanism, users: int, delta: float) -> float | None:
     return None if attack is None else attack.epsilon(delta)
 
 
+@pytest.mark.exhaustive
 def test_the_attack_on_the_subset_mechanism() -> None:
     """At all 44 points of Figure 1: Theorem 4.2 by a sum over one count, and what an attack attains."""
     below = []
@@ -133,6 +133,7 @@ def primes(most: int) -> Iterator[int]:
     return (n for n in range(2, most + 1) if all(n % d for d in range(2, n)))
 
 
+@pytest.mark.exhaustive
 def test_how_far_local_hashing_is_above_attacks() -> None:
     """At all 44 points of Figure 2: the printed β without the hash in the message, and the best attack known."""
     gaps = []
@@ -146,6 +147,7 @@ def test_how_far_local_hashing_is_above_attacks() -> None:
     assert f"up to {100 * max(gaps):.0f}% above the best attack" in said("hash_tight")
 
 
+@pytest.mark.exhaustive
 def test_what_parallel_composition_saves() -> None:
     """At all 28 points of Figure 5: the mean of the levels' β against that of any randomizer, and an attack."""
     saved, attacked = [], []
@@ -180,13 +182,14 @@ def test_sides_of_a_triangle() -> None:
     longer = largest - 2 * near
     assert f"is {longer:.2f} longer" in said("solver_triangle")
     target = DistanceMatrix.from_points(np.array([[0.0], [step], [2 * step]]))
-    found = LocalMetricSolver(target, users, delta, amplification_of("corollary-1")).solve(diameters=1)[0].raw.matrix
+    found = LocalMetricSolver(target, users, delta, find_amplification("corollary-1")).solve(diameters=1)[0].raw.matrix
     assert found[0, 2] - found[0, 1] - found[1, 2] == pytest.approx(longer, abs=0.005)
 
 
 # --- [FDP] --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_how_far_theorem_4_2_is_above_the_curve() -> None:
     """At all 15 points: (1−2w)·δ of the pair without common part at (e^ε−2w)/(1−2w), against the pair's own δ."""
     above = []
@@ -200,7 +203,7 @@ def test_how_far_theorem_4_2_is_above_the_curve() -> None:
 
             exact = epsilon_published_float(ratio, math.tanh(local / 2), ratio, users, delta)
             printed = float(brentq(lambda e, t=theorem, d=delta: t(e) - d, 1e-6, local, xtol=1e-12))
-            assert sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound="mixture").epsilon(delta).upper == (
+            assert sdp.amplify(sdp.VariationRatio.from_ldp(local), users, bound="mixture").epsilon(delta).upper == (
                 pytest.approx(printed, rel=1e-4)
             )
             above.append(printed / exact - 1)

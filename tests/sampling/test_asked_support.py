@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shuffledp.sampling import asked_support, combination
-from shuffledp.sampling.asked_support import CIRCLES, digits_of, supports
-from shuffledp.sampling.hashed_option import HashedOption
-from shuffledp.sampling.linear_hash import best_prime, best_prime_within, is_prime
-from shuffledp.sampling.projective_space import ProjectiveSpace
-from shuffledp.sampling.random import SeededSource
+from shuffledp.sampling import bit_codes as combination, hashing
+from shuffledp.sampling.geometry import ProjectiveSpace
+from shuffledp.sampling.hashing import (
+    CIRCLES,
+    HashMessages,
+    best_prime,
+    best_prime_within,
+    digits_of,
+    is_prime,
+    supports,
+)
+from shuffledp.sampling.random_sources import SeededSource
 
 FIELDS = [
     (2, 48, 1), (3, 31, 1), (3, 2, 2), (7, 17, 1), (13, 3, 5), (53, 9, 1), (1009, 5, 1), (4093, 4, 1), (8191, 4, 1),
@@ -42,7 +48,7 @@ def test_circles_are_fine_enough_for_what_they_are_used_for() -> None:
     """Every residue, at half a step, is on its own side of both ends of its arc after the worst rounding."""
     for prime in (3, 1009, 5449):
         for circle in CIRCLES[:2]:
-            if not circle.tells_apart(prime, 5, 5):
+            if not circle.is_precise_enough(prime, 5, 5):
                 continue
             whole, worst = 1 << circle.bits, 3 + 2 + (5 * prime >> (circle.wide_bits - circle.bits))
             assert whole / (2 * prime) > worst
@@ -56,8 +62,8 @@ def test_small_batches_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> 
         digits, values = rng.integers(0, prime, (5000, width)), rng.integers(0, prime, 5000)
         codes = rng.integers(0, prime, (30, width))
         whole = supports(digits, values, codes, prime)
-        monkeypatch.setattr(asked_support, "TABLE_BYTES", 1)
-        monkeypatch.setattr(asked_support, "BITS_AT_ONCE", 1024)
+        monkeypatch.setattr(hashing, "TABLE_BYTES", 1)
+        monkeypatch.setattr(hashing, "BITS_AT_ONCE", 1024)
         assert supports(digits, values, codes, prime).tolist() == whole.tolist()
         monkeypatch.undo()
 
@@ -72,11 +78,11 @@ def test_digits_are_those_of_the_numbers() -> None:
 def test_hashed_options_are_supported_as_when_all_are_decoded() -> None:
     rng = np.random.default_rng(1)
     for buckets, options in ((2, 200), (7, 300), (31, 500)):
-        hashed = HashedOption(buckets, options)
+        hashed = HashMessages(buckets, options)
         messages = rng.integers(0, hashed.messages, 4000)
         asked = rng.integers(0, options, 50)
         every = hashed.supports(hashed.statistic(messages))
-        assert hashed.supports_of(messages, asked).tolist() == every[asked].tolist()
+        assert hashed.supports_of_options(messages, asked).tolist() == every[asked].tolist()
 
 
 def test_orthogonal_points_are_counted_as_when_all_are_decoded() -> None:

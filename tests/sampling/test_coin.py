@@ -11,10 +11,9 @@ import pytest
 from flint import arb
 from scipy.stats import chi2
 
-from shuffledp.array import Words
-from shuffledp.sampling.coin import RealCoin
-from shuffledp.sampling.geometric import TwoSidedGeometric
-from shuffledp.sampling.random import RandomSource, SeededSource
+from shuffledp._core.types import Words
+from shuffledp.sampling.noise import TwoSidedGeometric
+from shuffledp.sampling.random_sources import RandomSource, RealCoin, SeededSource
 
 FALSE_ALARM = 1e-7
 

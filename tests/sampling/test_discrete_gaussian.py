@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from shuffledp.sampling.discrete_gaussian import DiscreteGaussian
-from shuffledp.sampling.random import source_of
+from shuffledp.sampling.noise import DiscreteGaussian
+from shuffledp.sampling.random_sources import resolve_source
 
 DEVIATIONS = [Fraction(2, 5), Fraction(1), Fraction(7, 2), Fraction(40)]
 
@@ -18,7 +18,7 @@ DEVIATIONS = [Fraction(2, 5), Fraction(1), Fraction(7, 2), Fraction(40)]
 def test_the_chances_are_those_of_the_law(deviation: Fraction) -> None:
     """To six digits where they are likely, to three far into the tails, and they sum to exactly 1."""
     law = DiscreteGaussian(deviation)
-    whole, units = law.chances
+    whole, units = law.probability_units
     assert units[0] + 2 * sum(units[1:]) == whole
     assert min(units) > 0
     with mpmath.workdps(60):
@@ -38,8 +38,8 @@ def test_draws_follow_the_chances(deviation: Fraction) -> None:
     from scipy.stats import chi2
 
     law = DiscreteGaussian(deviation)
-    whole, units = law.chances
-    draws = law.draw(source_of(np.random.default_rng(3)), 400_000)
+    whole, units = law.probability_units
+    draws = law.draw(resolve_source(np.random.default_rng(3)), 400_000)
     expected = np.array([units[abs(z)] / whole for z in range(-law.reach, law.reach + 1)]) * len(draws)
     seen = np.bincount(draws + law.reach, minlength=len(expected))
     common = expected >= 20
@@ -52,7 +52,7 @@ def test_what_is_rare_is_drawn_from_further_tables() -> None:
     """With words that always lead on, the far end is reached."""
 
     class Highest:
-        def below(self, bound: int, count: int) -> np.ndarray:
+        def integers_below(self, bound: int, count: int) -> np.ndarray:
             return np.full(count, bound - 1, dtype=np.int64)
 
         def words(self, count: int) -> np.ndarray:

@@ -9,9 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from shuffledp.array import Words
-from shuffledp.sampling.normal import exponentials, normals, normals_of_words
-from shuffledp.sampling.random import RandomSource, SeededSource
+from shuffledp._core.types import Words
+from shuffledp.sampling.noise import exponentials, normals, normals_from_words
+from shuffledp.sampling.random_sources import RandomSource, SeededSource
 
 FALSE_ALARM = 1e-7
 ONES = (1 << 64) - 1
@@ -71,7 +71,7 @@ def test_normal_numbers_of_words_against_high_precision() -> None:
     rest = rng.integers(0, 1 << 64, (2, len(first)), dtype=np.uint64)
     rest[1, :4] = [0, ONES, 1 << 63, (1 << 52) - 1]
     words = np.concatenate([np.array([first], dtype=np.uint64), rest]).reshape(1, -1)
-    found = normals_of_words(words)[0]
+    found = normals_from_words(words)[0]
     with mpmath.workdps(60):
         for k, (radius, more, angle) in enumerate(zip(first, *rest.tolist(), strict=True)):
             near_one = radius >> 63 == 1
@@ -89,14 +89,14 @@ def test_turned_sign_bits_turn_the_signs() -> None:
     words = np.random.default_rng(2).integers(0, 1 << 64, (50, 30), dtype=np.uint64)
     turned = words.copy()
     turned[:, 20:] ^= np.uint64(1 << 63)
-    np.testing.assert_array_equal(normals_of_words(turned), -normals_of_words(words))
+    np.testing.assert_array_equal(normals_from_words(turned), -normals_from_words(words))
 
 
 def test_rows_do_not_depend_on_their_batch() -> None:
     """One row at a time gives the same numbers."""
     words = np.random.default_rng(3).integers(0, 1 << 64, (40, 9), dtype=np.uint64)
-    single = np.concatenate([normals_of_words(words[k : k + 1]) for k in range(40)])
-    np.testing.assert_array_equal(normals_of_words(words), single)
+    single = np.concatenate([normals_from_words(words[k : k + 1]) for k in range(40)])
+    np.testing.assert_array_equal(normals_from_words(words), single)
 
 
 def test_the_laws() -> None:
@@ -106,5 +106,5 @@ def test_the_laws() -> None:
     source = SeededSource(np.random.default_rng(4))
     words = source.words(300_000).reshape(-1, 3)
     assert kstest(normals(source, 400, 501)[:, :500].reshape(-1), "norm").pvalue > FALSE_ALARM
-    assert kstest(normals_of_words(words).reshape(-1), "norm").pvalue > FALSE_ALARM
+    assert kstest(normals_from_words(words).reshape(-1), "norm").pvalue > FALSE_ALARM
     assert kstest(exponentials(source, 200_000), "expon").pvalue > FALSE_ALARM

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from shuffledp.sampling.prg import GENERATORS
+from shuffledp.sampling.random_sources import GENERATORS
 
 
 def stream(name: str, seed: bytes, count: int) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from shuffledp.sampling.random import KeyedSource, SystemSource
+from shuffledp.sampling.random_sources import KeyedSource, SystemSource
 
 KEY = bytes(range(32))
 

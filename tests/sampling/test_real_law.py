@@ -11,9 +11,9 @@ from flint import arb
 from mpmath import mp, mpf
 from scipy import stats
 
-from shuffledp.array import Words
-from shuffledp.sampling.random import WORD, RandomSource, SeededSource
-from shuffledp.sampling.real_law import ChoiceLaw, LogarithmicLaw, PoissonLaw, RealLaw
+from shuffledp._core.types import Words
+from shuffledp.sampling.noise import ChoiceLaw, LogarithmicLaw, PoissonLaw, RealLaw
+from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource, SeededSource
 
 DRAWS = 400_000
 
@@ -66,19 +66,19 @@ def test_a_digit_that_does_not_decide_is_followed_by_more() -> None:
     """The first digit of a cumulative probability: the next one decides, on either side of it."""
     mp.dps = 60
     cumulative = sum(mp.e ** mpf("-1.5") * mpf("1.5") ** k / mp.factorial(k) for k in range(4))
-    first, rest = divmod(cumulative * WORD, 1)
-    second, third = divmod(rest * WORD, 1)
+    first, rest = divmod(cumulative * WORD_RANGE, 1)
+    second, third = divmod(rest * WORD_RANGE, 1)
     law, digit, after = PoissonLaw(lambda: arb(1.5)), int(first), int(second)
     assert law.draw(Told(digit, after - 1), 1).tolist() == [3]
     assert law.draw(Told(digit, after + 1), 1).tolist() == [4]
-    assert law.draw(Told(digit, after, int(third * WORD) - 1), 1).tolist() == [3]
-    assert law.draw(Told(digit, after, int(third * WORD) + 1), 1).tolist() == [4]
+    assert law.draw(Told(digit, after, int(third * WORD_RANGE) - 1), 1).tolist() == [3]
+    assert law.draw(Told(digit, after, int(third * WORD_RANGE) + 1), 1).tolist() == [4]
     assert law.draw(Told(digit - 1), 1).tolist() == [3]
     assert law.draw(Told(digit + 1), 1).tolist() == [4]
 
 
 def test_the_last_digit_of_all_is_followed_by_more() -> None:
     law = PoissonLaw(lambda: arb(1.5))
-    (near,) = law.draw(Told(WORD - 1, 0), 1).tolist()
-    (far,) = law.draw(Told(WORD - 1, WORD - 1, 0), 1).tolist()
+    (near,) = law.draw(Told(WORD_RANGE - 1, 0), 1).tolist()
+    (far,) = law.draw(Told(WORD_RANGE - 1, WORD_RANGE - 1, 0), 1).tolist()
     assert 15 < near < far < 60

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.array import Words
-from shuffledp.sampling import secret_sample
-from shuffledp.sampling.random import KeyedSource
+from shuffledp._core.types import Words
+from shuffledp.sampling import random_sources
+from shuffledp.sampling.random_sources import KeyedSource
 
 
 class TwoBits(KeyedSource):
@@ -35,7 +35,7 @@ def test_every_subset_is_equally_probable(kind: type[KeyedSource], people: int, 
     """Chi-square over all subsets, with fixed keys; where words are equal, others decide."""
     draws = 6000
     found = Counter(
-        members(secret_sample.of_size(lambda: kind(key_of(number), 7), people, size), people)  # noqa: B023
+        members(random_sources.draw_subset(lambda: kind(key_of(number), 7), people, size), people)  # noqa: B023
         for number in range(draws)
     )
     subsets = list(itertools.combinations(range(people), size))
@@ -49,7 +49,9 @@ def test_every_subset_is_equally_probable(kind: type[KeyedSource], people: int, 
 def test_coins_are_independent_and_exact() -> None:
     """All outcomes of three coins of probability 0.3, with fixed keys."""
     draws, rate = 6000, Fraction(3, 10)
-    found = Counter(members(secret_sample.by_coins(KeyedSource(key_of(n), 7), 3, rate), 3) for n in range(draws))
+    found = Counter(
+        members(random_sources.draw_poisson_sample(KeyedSource(key_of(n), 7), 3, rate), 3) for n in range(draws)
+    )
     square = 0.0
     for size in range(4):
         for subset in itertools.combinations(range(3), size):
@@ -65,17 +67,17 @@ def test_exactly_so_many(people: int, size: int) -> None:
     def begin() -> KeyedSource:
         return KeyedSource(key_of(1), 7)
 
-    bits = secret_sample.of_size(begin, people, size)
+    bits = random_sources.draw_subset(begin, people, size)
     assert len(bits) == -(-people // 8)
     assert len(members(bits, people)) == int(np.bitwise_count(bits).sum()) == size
-    np.testing.assert_array_equal(bits, secret_sample.of_size(begin, people, size))
+    np.testing.assert_array_equal(bits, random_sources.draw_subset(begin, people, size))
 
 
 def test_the_first_and_the_last_are_drawn_as_often() -> None:
     """Over the borders of pieces."""
     people, rate = 200_000, Fraction(1, 50)
-    bits = secret_sample.of_size(lambda: KeyedSource(key_of(2), 7), people, 4_000)
-    coins = secret_sample.by_coins(KeyedSource(key_of(2), 8), people, rate)
+    bits = random_sources.draw_subset(lambda: KeyedSource(key_of(2), 7), people, 4_000)
+    coins = random_sources.draw_poisson_sample(KeyedSource(key_of(2), 8), people, rate)
     for drawn in (bits, coins):
         places = np.array(members(drawn, people))
         counts = np.histogram(places, bins=10, range=(0, people))[0]
@@ -85,4 +87,4 @@ def test_the_first_and_the_last_are_drawn_as_often() -> None:
 def test_more_than_there_are() -> None:
     """One sentence."""
     with pytest.raises(ValueError, match="size must be between 0 and 3, got 4"):
-        secret_sample.of_size(lambda: KeyedSource(key_of(1), 1), 3, 4)
+        random_sources.draw_subset(lambda: KeyedSource(key_of(1), 1), 3, 4)

@@ -7,9 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from shuffledp.sampling.bit_code import END, BitCode, NumberCode, first_bits
-from shuffledp.sampling.row_hash import buckets
-from shuffledp.sampling.text_code import TextCode, Texts
+from shuffledp.sampling.bit_codes import END, BitCode, ConcatenatedTexts, NumberCode, TextCode, first_bits
+from shuffledp.sampling.hashing import assign_buckets
 
 TEXTS = [
     "",
@@ -41,7 +40,7 @@ def random_texts(count: int) -> list[str]:
 def test_texts_come_back() -> None:
     """Bit by bit through the machine: it ends where the code ends, and zeros follow."""
     code, texts = TextCode(), TEXTS + random_texts(300)
-    for text, row in zip(texts, code.rows(Texts.of(texts), DEEP), strict=True):
+    for text, row in zip(texts, code.rows(ConcatenatedTexts.from_strings(texts), DEEP), strict=True):
         bits, state, size = written(row), 0, 0
         while state != END:
             state, size = int(code.steps[state, int(bits[size])]), size + 1
@@ -63,7 +62,7 @@ def test_codes_are_complete() -> None:
 
 
 def test_a_part_of_a_code_is_its_first_bits() -> None:
-    texts = Texts.of(TEXTS)
+    texts = ConcatenatedTexts.from_strings(TEXTS)
     whole = TextCode().rows(texts, DEEP)
     for depth in (1, 7, 8, 37, 64, 65, 200):
         np.testing.assert_array_equal(TextCode().rows(texts, depth), first_bits(whole, depth))
@@ -90,15 +89,18 @@ def test_what_goes_beyond_a_value_is_refused(code: BitCode) -> None:
 def test_the_code_and_the_hash_are_those_of_every_version() -> None:
     """Messages of one version are read by another: a change here needs another name of the code."""
     assert hashlib.sha256(TextCode().steps.tobytes()).hexdigest()[:16] == "e920e1666483d31b"
-    assert hashlib.sha256(TextCode().rows(Texts.of(TEXTS), DEEP).tobytes()).hexdigest()[:16] == "b2c28295ac780d3b"
+    assert (
+        hashlib.sha256(TextCode().rows(ConcatenatedTexts.from_strings(TEXTS), DEEP).tobytes()).hexdigest()[:16]
+        == "b2c28295ac780d3b"
+    )
     rows = np.arange(24, dtype=np.uint8).reshape(4, 6)
-    assert buckets(rows, 5, 1000).tolist() == [468, 371, 937, 435]
+    assert assign_buckets(rows, 5, 1000).tolist() == [468, 371, 937, 435]
 
 
 def test_buckets_are_spread_evenly() -> None:
     """Chi-square of 256 buckets, for rows that differ in few bits; false alarms at most 1e-7."""
     rows = np.arange(1 << 16, dtype=">u4").view(np.uint8).reshape(-1, 4)
     for salt in range(4):
-        found = np.bincount(buckets(rows, salt, 256), minlength=256)
+        found = np.bincount(assign_buckets(rows, salt, 256), minlength=256)
         assert ((found - 256) ** 2 / 256).sum() < 395
-    assert (buckets(rows, 0, 256) != buckets(rows, 1, 256)).mean() > 0.98
+    assert (assign_buckets(rows, 0, 256) != assign_buckets(rows, 1, 256)).mean() > 0.98

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shuffledp import KRR, Plan, tasks
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.key_file import AnalystKey, ShufflerKey
+from shuffledp.service.crypto import AnalystKey, ShufflerKey
 
 COLOURS = ["red", "green", "blue"]
 ANALYST, SHUFFLER = AnalystKey.new(), ShufflerKey.new()
@@ -18,7 +18,7 @@ def plan_for(users: int = 40, minimum: int | None = None, rounds: int = 1, collu
     )  # fmt: skip
 
 
-def campaign_of(
+def create_campaign(
     plan: Plan | None = None,
     *,
     window: int = 3600,
@@ -35,7 +35,7 @@ def campaign_of(
     )  # fmt: skip
 
 
-def tells(content: bytes, telltale: bytes, campaign: Campaign, piece: int = 24) -> bool:
+def contains_outside_campaign(content: bytes, telltale: bytes, campaign: Campaign, piece: int = 24) -> bool:
     """Whether a file has these bytes elsewhere than in the campaign's document, which stores keep in pieces."""
     if telltale not in content:
         return False

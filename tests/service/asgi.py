@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from shuffledp.service.app import Service
-from shuffledp.service.ingest import REPORTS_TYPE
+from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
+from shuffledp.service.server import ShufflerApplication
 
 
 @dataclass(frozen=True)
-class Answer:
+class AsgiResponse:
     """What came back."""
 
     status: int
@@ -27,7 +27,7 @@ class Answer:
         return json.loads(self.body)
 
 
-class Asker:
+class AsgiClient:
     """Asks one application, and remembers which path answered how."""
 
     def __init__(self, app: Callable[..., Coroutine[Any, Any, None]]) -> None:
@@ -42,7 +42,7 @@ class Asker:
         *,
         token: str | None = None,
         **headers: str,
-    ) -> Answer:
+    ) -> AsgiResponse:
         pieces = [body] if isinstance(body, bytes) else list(body)
         waiting = [
             {"type": "http.request", "body": piece, "more_body": place < len(pieces) - 1}
@@ -50,7 +50,7 @@ class Asker:
         ]
         told = {name.replace("_", "-"): value for name, value in headers.items()}
         if method == "POST":
-            told = {"content-type": REPORTS_TYPE} | told
+            told = {"content-type": REPORTS_MEDIA_TYPE} | told
         if token is not None:
             told["authorization"] = f"Bearer {token}"
         place, _, query = path.partition("?")
@@ -76,13 +76,13 @@ class Asker:
 
         await self._app(scope, receive, send)
         found = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        answer = Answer(sent[0]["status"], found, b"".join(one.get("body", b"") for one in sent[1:]))
+        answer = AsgiResponse(sent[0]["status"], found, b"".join(one.get("body", b"") for one in sent[1:]))
         self.seen.append((method, place, answer.status))
         return answer
 
 
 @asynccontextmanager
-async def running(service: Service) -> AsyncIterator[Asker]:
+async def run_application(service: ShufflerApplication) -> AsyncIterator[AsgiClient]:
     """The application from its start to its end."""
-    async with service._running(None):
-        yield Asker(service)
+    async with service._lifespan(None):
+        yield AsgiClient(service)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.service.postgres import Postgres
+if TYPE_CHECKING:
+    from tests.service.postgres import Postgres
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.database)])
 def database(request: pytest.FixtureRequest) -> str | None:
     """None is the file; else the address of a new database."""
     if request.param == "sqlite":

@@ -16,18 +16,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.delivery import deliver
-from shuffledp.service.envelope import REPORT, PrivateKey, context
-from shuffledp.service.link import Link
-from shuffledp.service.notice import BatchRecord
-from shuffledp.service.place import Place
-from shuffledp.service.store import State
-from tests.collection import messages_in
+from shuffledp.service.campaign import BatchStatement, Campaign
+from shuffledp.service.client import HttpClient, post_reports
+from shuffledp.service.crypto import REPORT_LABEL, PrivateKey, build_context
+from shuffledp.service.stores import RoundState, ShufflerPaths
+from tests.collection import read_messages
 from tests.oracle import hpke
-from tests.service import campaign_of, plan_for
-from tests.service.postgres import postgres
-from tests.service.server import PATIENCE, Server, accepted, end_now
+from tests.service import create_campaign, plan_for
+from tests.service.postgres import run_postgres
+from tests.service.server import TIMEOUT_SECONDS, Server, accept_campaign, close_round_now
 from tests.service.test_round import Shuffler
 
 CLIENTS = 3
@@ -37,69 +34,69 @@ CLIENTS = 3
 class Endurance:
     """One shuffler, its server of the moment, and how often it was killed."""
 
-    place: Place
+    paths: ShufflerPaths
     campaign: Campaign
-    chance: random.Random
-    killed: int = 0
+    rng: random.Random
+    kills: int = 0
     acknowledged: int = 0
     _server: list[Server] = field(default_factory=list)
 
     def start(self) -> None:
-        self._server.append(Server(self.place.state, workers=self.chance.choice([1, 2]), database=self.place.database))
+        self._server.append(Server(self.paths.state, workers=self.rng.choice([1, 2]), database=self.paths.database))
 
     def kill(self) -> None:
         self._server[-1].kill()
-        self.killed += 1
+        self.kills += 1
 
     def end(self) -> None:
         if self._server and self._server[-1].process.poll() is None:
             self._server[-1].kill()
 
-    def round(self, number: int, users: int, kills: int) -> None:
+    def run_round(self, number: int, users: int, kills: int) -> None:
         """A round from its first report to its batch, with so many kills, a third of them while it is closed."""
         shuffler = Shuffler.__new__(Shuffler)
-        shuffler.place, shuffler.campaign, shuffler.store = self.place, self.campaign, self.place.store()
+        shuffler.place, shuffler.campaign, shuffler.store = self.paths, self.campaign, self.paths.open_store()
         reports = shuffler.reports([value % 3 for value in range(users)], number)
-        key = self.place.key(shuffler.round(number).name)
+        key = self.paths.round_key(shuffler.round(number).name)
         assert key is not None
         closing = kills // 3
-        self._load(number, reports, kills - closing)
-        end_now(self.place, self.campaign)
+        self._send_reports(number, reports, kills - closing)
+        close_round_now(self.paths, self.campaign)
         for _ in range(closing):
-            time.sleep(self.chance.uniform(0.5, 4.0))
+            time.sleep(self.rng.uniform(0.5, 4.0))
             self.kill()
             self.start()
         self._check(shuffler, number, reports, key)
         shuffler.store.close()
 
-    def _load(self, number: int, reports: list[bytes], kills: int) -> None:
+    def _send_reports(self, number: int, reports: list[bytes], kills: int) -> None:
         """All reports are sent, by clients that never give up."""
         taken: list[bytes] = []
         clients = [
-            threading.Thread(target=self._client, args=(number, reports[first::CLIENTS], taken), daemon=True)
+            threading.Thread(target=self._run_client, args=(number, reports[first::CLIENTS], taken), daemon=True)
             for first in range(CLIENTS)
         ]
         for each in clients:
             each.start()
         for left in range(kills, 0, -1):
-            wanted = len(taken) + self.chance.randrange(1, 1 + max(1, (len(reports) - len(taken)) // left))
-            until = time.monotonic() + PATIENCE
+            wanted = len(taken) + self.rng.randrange(1, 1 + max(1, (len(reports) - len(taken)) // left))
+            until = time.monotonic() + TIMEOUT_SECONDS
             while len(taken) < min(wanted, len(reports)) and time.monotonic() < until:
                 time.sleep(0.002)
             self.kill()
             self.start()
         for each in clients:
-            each.join(2 * PATIENCE)
+            each.join(2 * TIMEOUT_SECONDS)
         assert sorted(taken) == sorted(reports)
         self.acknowledged += len(taken)
 
-    def _client(self, number: int, mine: list[bytes], taken: list[bytes]) -> None:
-        until = time.monotonic() + 20 * PATIENCE
+    def _run_client(self, number: int, mine: list[bytes], taken: list[bytes]) -> None:
+        until = time.monotonic() + 20 * TIMEOUT_SECONDS
         for report in mine:
             while time.monotonic() < until:
                 try:
-                    with Link(self._server[-1].url, tries=1) as link:
-                        deliver(self.campaign, number, link, report)
+                    with HttpClient(self._server[-1].url, max_attempts=1) as link:
+                        post_reports(self.campaign, number, link, report)
                 except ValueError:
                     time.sleep(0.02)
                 else:
@@ -108,30 +105,30 @@ class Endurance:
                     break
 
     def _check(self, shuffler: Shuffler, number: int, reports: list[bytes], key: PrivateKey) -> None:
-        until = time.monotonic() + 4 * PATIENCE
-        while shuffler.round(number).state is not State.FORGOTTEN:
+        until = time.monotonic() + 4 * TIMEOUT_SECONDS
+        while shuffler.round(number).state is not RoundState.FORGOTTEN:
             assert time.monotonic() < until, shuffler.round(number).state
             time.sleep(0.1)
         found = shuffler.round(number)
-        info = context(REPORT, self.campaign.id, number)
-        inside = sorted(hpke.opened(key.secret, info, report) for report in reports)
-        assert messages_in(self.place.batch(found), self.campaign.message_bytes) == inside
-        statement = BatchRecord.read(self.campaign, found.statement or b"")
+        info = build_context(REPORT_LABEL, self.campaign.id, number)
+        inside = sorted(hpke.open_envelope(key.secret, info, report) for report in reports)
+        assert read_messages(self.paths.batch_directory(found), self.campaign.message_bytes) == inside
+        statement = BatchStatement.from_signed(self.campaign, found.statement or b"")
         assert (statement.manifest.users, statement.refused) == (len(reports), 0)
-        assert self.place.key(found.name) is None
-        assert not (self.place.keys / found.name).exists()
-        assert shuffler.store.size(self.campaign.id, number) == 0
+        assert self.paths.round_key(found.name) is None
+        assert not (self.paths.keys / found.name).exists()
+        assert shuffler.store.stored_bytes(self.campaign.id, number) == 0
 
 
-def endure(room: Path, database: str | None, *, kills: int, rounds: int, users: int, seed: int) -> Endurance:
+def run_endurance(room: Path, database: str | None, *, kills: int, rounds: int, users: int, seed: int) -> Endurance:
     """So many kills over so many rounds."""
-    campaign = campaign_of(plan_for(users, rounds=rounds), window=24 * 3600)
-    place = accepted(room / "state", campaign, database=database)
+    campaign = create_campaign(plan_for(users, rounds=rounds), window=24 * 3600)
+    place = accept_campaign(room / "state", campaign, database=database)
     endurance = Endurance(place, campaign, random.Random(seed))
     try:
         endurance.start()
         for number in range(1, rounds + 1):
-            endurance.round(number, users, kills // rounds + (number <= kills % rounds))
+            endurance.run_round(number, users, kills // rounds + (number <= kills % rounds))
     finally:
         endurance.end()
     return endurance
@@ -149,12 +146,12 @@ def main() -> None:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as room:
         if told.store == "sqlite":
-            done = endure(Path(room), None, **chosen)
+            done = run_endurance(Path(room), None, **chosen)
         else:
-            with postgres() as server:
-                done = endure(Path(room), server.new_database(), **chosen)
+            with run_postgres() as server:
+                done = run_endurance(Path(room), server.new_database(), **chosen)
     print(
-        f"{told.store}: {done.killed} kills, {done.acknowledged} acknowledged reports in {told.rounds} rounds, each "
+        f"{told.store}: {done.kills} kills, {done.acknowledged} acknowledged reports in {told.rounds} rounds, each "
         f"once in its batch; keys and reports gone; {time.monotonic() - begun:.0f} s."
     )
 

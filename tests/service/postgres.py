@@ -16,10 +16,10 @@ from typing import Any
 
 import psycopg
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
-def program(name: str) -> str:
+def program_path(name: str) -> str:
     """Where a program of PostgreSQL is: in the path, or where Debian puts it."""
     beside = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     found = shutil.which(name) or (str(beside[-1]) if beside else None)
@@ -38,7 +38,9 @@ class Postgres:
             os.chown(room, nobody.pw_uid, nobody.pw_gid)
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         arguments = ["-D", str(self.data), "-U", "shuffledp", "--auth=trust", "-E", "UTF8", "--no-locale", "-N"]
-        subprocess.run([program("initdb"), *arguments], check=True, stdout=subprocess.DEVNULL, cwd=room, **self._as)
+        subprocess.run(
+            [program_path("initdb"), *arguments], check=True, stdout=subprocess.DEVNULL, cwd=room, **self._as
+        )
         self.start()
 
     def start(self) -> None:
@@ -55,9 +57,9 @@ class Postgres:
         ]
         with (self._room / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [program("postgres"), *arguments], stdout=log, stderr=log, cwd=self._room, **self._as
+                [program_path("postgres"), *arguments], stdout=log, stderr=log, cwd=self._room, **self._as
             )
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 psycopg.connect(self.url("postgres")).close()
@@ -85,16 +87,16 @@ class Postgres:
         for child in children:
             with suppress(ProcessLookupError):
                 os.kill(int(child), signal.SIGKILL)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SECONDS)
 
     def stop(self) -> None:
         """Without waiting for clients."""
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SECONDS)
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
+def run_postgres() -> Iterator[Postgres]:
     """A server while the block runs."""
     room = Path(tempfile.mkdtemp(prefix="pg-"))
     try:

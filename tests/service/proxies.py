@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-PATIENCE = 30.0
-NGINX = """\
+TIMEOUT_SECONDS = 30.0
+NGINX_CONFIGURATION = """\
 {user}daemon off;
 pid {room}/nginx.pid;
 error_log stderr;
@@ -39,7 +39,7 @@ access_log {room}/access.log;
 """
 
 
-def program(name: str) -> str:
+def program_path(name: str) -> str:
     """Where it is; ``./test`` brings it."""
     found = shutil.which(name)
     assert found is not None, f"{name} is missing, so that the recipes of deploy/ cannot be tried; run ./test once."
@@ -52,7 +52,7 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def certificate(room: Path) -> tuple[Path, Path]:
+def create_certificate(room: Path) -> tuple[Path, Path]:
     """For localhost, signed by itself: the certificate and its key."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
@@ -72,7 +72,7 @@ def certificate(room: Path) -> tuple[Path, Path]:
     return paths
 
 
-class Tap:
+class RecordingProxy:
     """Passes on every connection to the shuffler, and remembers what was sent to it."""
 
     def __init__(self, to: int) -> None:
@@ -85,13 +85,13 @@ class Tap:
         with suppress(OSError):
             while True:
                 near, _ = self._listening.accept()
-                threading.Thread(target=self._pass, args=(near,), daemon=True).start()
+                threading.Thread(target=self._relay, args=(near,), daemon=True).start()
 
-    def _pass(self, near: socket.socket) -> None:
+    def _relay(self, near: socket.socket) -> None:
         with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._to)) as far:
-            self._both_ways(near, far)
+            self._relay_both_ways(near, far)
 
-    def _both_ways(self, near: socket.socket, far: socket.socket) -> None:
+    def _relay_both_ways(self, near: socket.socket, far: socket.socket) -> None:
         """Until one end is done."""
         with selectors.DefaultSelector() as waiting:
             waiting.register(near, selectors.EVENT_READ, far)
@@ -105,7 +105,7 @@ class Tap:
                     self.heard += content if origin is near else b""
                     key.data.sendall(content)
 
-    def names(self) -> set[str]:
+    def header_names(self) -> set[str]:
         """Of all headers."""
         heads = [part.rpartition(b"HTTP/1.")[2] for part in bytes(self.heard).split(b"\r\n\r\n")]
         lines = [line for head in heads for line in head.split(b"\r\n")[1:] if b": " in line]
@@ -118,7 +118,7 @@ class Tap:
         self._listening.close()
 
 
-def replaced(recipe: str, changes: dict[str, str]) -> str:
+def adapt_configuration(recipe: str, changes: dict[str, str]) -> str:
     """A recipe for this machine; what is replaced is there."""
     text = (DEPLOY / recipe).read_text("utf-8")
     for before, after in changes.items():
@@ -129,34 +129,34 @@ def replaced(recipe: str, changes: dict[str, str]) -> str:
 
 def nginx_files(room: Path, shuffler: int) -> tuple[list[str], int, int]:
     """The command, and the ports of the relay and of the proxy behind it."""
-    pem, key = certificate(room)
+    pem, key = create_certificate(room)
     relay, proxy, hasty = free_port(), free_port(), {"timeout  10s": "timeout  1s", "timeout    10s": "timeout    1s"}
-    front = replaced("proxy.nginx.conf", hasty | {
+    front = adapt_configuration("proxy.nginx.conf", hasty | {
         "127.0.0.1:8080": f"127.0.0.1:{shuffler}", "127.0.0.1:8081": f"127.0.0.1:{shuffler}",
         "server 127.0.0.1:8082; ": "", "listen 443": f"listen 127.0.0.1:{proxy}",
         "/etc/ssl/shuffler.example.pem": str(pem), "/etc/ssl/shuffler.example.key": str(key),
     })  # fmt: skip
-    before = replaced("relay.nginx.conf", hasty | {
+    before = adapt_configuration("relay.nginx.conf", hasty | {
         "listen 443": f"listen 127.0.0.1:{relay}", "https://shuffler.example": f"https://localhost:{proxy}",
         "/etc/ssl/relay.example.pem": str(pem), "/etc/ssl/relay.example.key": str(key),
         "/etc/ssl/certs/ca-certificates.crt": str(pem),
     })  # fmt: skip
     user = "" if os.getuid() else "user root;\n"
-    (room / "nginx.conf").write_text(NGINX.format(user=user, room=room, recipes=front + before), "utf-8")
-    return [program("nginx"), "-p", str(room), "-c", str(room / "nginx.conf"), "-e", "stderr"], relay, proxy
+    (room / "nginx.conf").write_text(NGINX_CONFIGURATION.format(user=user, room=room, recipes=front + before), "utf-8")
+    return [program_path("nginx"), "-p", str(room), "-c", str(room / "nginx.conf"), "-e", "stderr"], relay, proxy
 
 
 def caddy_files(room: Path, shuffler: int) -> tuple[list[str], int, int]:
     """The command, and its port, twice: there is no relay."""
-    pem, key = certificate(room)
+    pem, key = create_certificate(room)
     port = free_port()
-    text = replaced("Caddyfile", {
+    text = adapt_configuration("Caddyfile", {
         "{\n\tlog {": "{\n\tadmin off\n\tauto_https off\n\tlog {", "read_header 10s": "read_header 1s",
         "shuffler.example {": f"localhost:{port} {{\n\tbind 127.0.0.1\n\ttls {pem} {key}",
         "shuffler:8080": f"127.0.0.1:{shuffler}",
     })  # fmt: skip
     (room / "Caddyfile").write_text(text, "utf-8")
-    return [program("caddy"), "run", "--config", str(room / "Caddyfile"), "--adapter", "caddyfile"], port, port
+    return [program_path("caddy"), "run", "--config", str(room / "Caddyfile"), "--adapter", "caddyfile"], port, port
 
 
 def _answers(port: int) -> bool:
@@ -165,13 +165,13 @@ def _answers(port: int) -> bool:
 
 
 @contextmanager
-def running(command: list[str], port: int, room: Path) -> Iterator[None]:
+def run_proxy(command: list[str], port: int, room: Path) -> Iterator[None]:
     """A proxy while the block runs; what it says is in ``room``."""
     home = {"HOME": str(room), "XDG_DATA_HOME": str(room / "data"), "XDG_CONFIG_HOME": str(room / "settings")}
     with (room / "said.log").open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | home, cwd=room)
     try:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while not _answers(port):
             ended = process.poll() is not None or time.monotonic() > until
             assert not ended, (room / "said.log").read_text()
@@ -179,4 +179,4 @@ def running(command: list[str], port: int, room: Path) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT_SECONDS)

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.link import Link
-from shuffledp.service.place import Place
-from shuffledp.service.round import Keeper
-from shuffledp.service.store import Accepted
+from shuffledp.service.client import HttpClient
+from shuffledp.service.rounds import RoundManager
+from shuffledp.service.stores import AcceptedCampaign, ShufflerPaths
 from tests.service import SHUFFLER
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 class Server:
@@ -53,8 +52,8 @@ class Server:
         line = self.process.stdout.readline()
         assert line.startswith("Listening at "), (state / "stderr.log").read_text()
         self.url = line.split()[2].rstrip(";")
-        with Link(self.url, tries=30) as link:
-            link.ask("GET", "/healthz")
+        with HttpClient(self.url, max_attempts=30) as link:
+            link.request("GET", "/healthz")
 
     def kill(self) -> None:
         """SIGKILL to everything that it started."""
@@ -67,13 +66,13 @@ class Server:
         self._wait()
 
     def _wait(self) -> None:
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT_SECONDS)
         if self.process.stdout is not None:
             self.process.stdout.close()
 
 
 @contextmanager
-def serving(state: Path, **chosen: Any) -> Iterator[Server]:
+def run_server(state: Path, **chosen: Any) -> Iterator[Server]:
     """A server while the block runs."""
     server = Server(state, **chosen)
     try:
@@ -83,35 +82,39 @@ def serving(state: Path, **chosen: Any) -> Iterator[Server]:
             server.stop()
 
 
-def accepted(state: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None) -> Place:
+def accept_campaign(
+    state: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None
+) -> ShufflerPaths:
     """A shuffler that opened the campaign's first round just now."""
-    place = Place.of(state, None, database)
-    place.make(SHUFFLER)
-    store = place.store()
-    Keeper(place, store).accept(Accepted(campaign, None if ledger is None else str(ledger)), int(time.time()))
+    place = ShufflerPaths.from_directories(state, None, database)
+    place.create_directories(SHUFFLER)
+    store = place.open_store()
+    RoundManager(place, store).accept(
+        AcceptedCampaign(campaign, None if ledger is None else str(ledger)), int(time.time())
+    )
     store.close()
     return place
 
 
-def end_now(place: Place, campaign: Campaign) -> None:
+def close_round_now(place: ShufflerPaths, campaign: Campaign) -> None:
     """Let the round's time be over; the server's clock finds out by itself."""
-    store = place.store()
+    store = place.open_store()
     found = store.rounds(campaign.id)[-1]
-    assert store.move(found, replace(found, closes=int(time.time())))
+    assert store.update_round(found, replace(found, closes=int(time.time())))
     store.close()
 
 
-def state_of(server: Server, campaign: Campaign, token: str, number: int = 1) -> str:
+def fetch_round_state(server: Server, campaign: Campaign, token: str, number: int = 1) -> str:
     """Where a round stands, as the analyst is told."""
     headers = {"Authorization": f"Bearer {token}"}
-    with Link(server.url) as link:
-        answer = link.ask("GET", f"/v1/campaigns/{campaign.id}/rounds/{number}", headers=headers)
+    with HttpClient(server.url) as link:
+        answer = link.request("GET", f"/v1/campaigns/{campaign.id}/rounds/{number}", headers=headers)
     return str(json.loads(answer.content)["state"])
 
 
-def wait_for(server: Server, campaign: Campaign, token: str, state: str) -> None:
+def wait_for_state(server: Server, campaign: Campaign, token: str, state: str) -> None:
     """Until a round stands there."""
-    until = time.monotonic() + PATIENCE
-    while state_of(server, campaign, token) != state:
-        assert time.monotonic() < until, state_of(server, campaign, token)
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while fetch_round_state(server, campaign, token) != state:
+        assert time.monotonic() < until, fetch_round_state(server, campaign, token)
         time.sleep(0.1)

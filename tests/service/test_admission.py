@@ -11,15 +11,12 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 import shuffledp
-from shuffledp.array import Bytes
-from shuffledp.service.admission import PrivateTokens
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.notice import BatchRecord
-from shuffledp.service.private_token import TOKEN_BYTES, Issuer, IssuerKey, TokenRequest
-from shuffledp.service.sealed_report import sealed_reports
-from shuffledp.service.store import State
+from shuffledp._core.types import Bytes
+from shuffledp.service.campaign import BatchStatement, Campaign, seal_reports
+from shuffledp.service.stores import RoundState
+from shuffledp.service.tokens import TOKEN_BYTES, Issuer, IssuerKey, PrivateTokens, TokenRequest
 from tests.cli import run
-from tests.collection import messages_in
+from tests.collection import read_messages
 from tests.service import ANALYST, SHUFFLER, plan_for
 from tests.service.test_round import NOW, Shuffler, batch_bytes
 
@@ -52,7 +49,7 @@ def report(shuffler: Shuffler, token: bytes, value: int = 0, number: int = 1) ->
     mechanism = shuffler.campaign.plan.mechanism
     wire = mechanism.pack(mechanism.encode(np.array([value])))
     tokens: Bytes = np.frombuffer(token, dtype=np.uint8).reshape(1, -1)
-    return sealed_reports(shuffler.campaign, shuffler.notice(number), wire, tokens).tobytes()
+    return seal_reports(shuffler.campaign, shuffler.notice(number), wire, tokens).tobytes()
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=["first", "second"])
@@ -61,10 +58,10 @@ def test_vectors(vector: dict[str, str]) -> None:
     told = {name: bytes.fromhex(text) for name, text in vector.items()}
     private = load_pem_private_key(told["skS"], None)
     issuer = Issuer(private)  # type: ignore[arg-type]
-    key = IssuerKey.read(told["pkS"])
-    assert (issuer.key, key.encoded) == (key, told["pkS"])
+    key = IssuerKey.from_der(told["pkS"])
+    assert (issuer.key, key.der) == (key, told["pkS"])
     blind = int.from_bytes(told["blind"], "big")
-    request = TokenRequest.of(key, told["token_challenge"], told["nonce"], told["salt"], blind)
+    request = TokenRequest.from_randomness(key, told["token_challenge"], told["nonce"], told["salt"], blind)
     assert request.content == told["token_request"]
     assert issuer.sign(request.content) == told["token_response"]
     assert request.finish(told["token_response"]) == told["token"]
@@ -82,14 +79,14 @@ def test_what_is_no_token(issuer: Issuer) -> None:
     wrong = [*altered, foreign.finish(stranger.sign(foreign.content)), token_of(issuer, other),
              token_of(issuer, campaign, 2), bytes(TOKEN_BYTES)]  # fmt: skip
     rows = np.frombuffer(b"".join([good, *wrong]), dtype=np.uint8).reshape(-1, TOKEN_BYTES)
-    assert rule.admitted(rows, campaign.id, 1).tolist() == [True] + [False] * len(wrong)
+    assert rule.verify_tokens(rows, campaign.id, 1).tolist() == [True] + [False] * len(wrong)
     with pytest.raises(ValueError, match="no signature"):
         rule.request(campaign.id, 1).finish(issuer.sign(rule.request(campaign.id, 1).content))
     for content in (b"", bytes(259), rule.request(campaign.id, 1).content[:3] + b"\xff" * 256):
         with pytest.raises(ValueError, match="request for a token"):
             issuer.sign(content)
     with pytest.raises(ValueError, match="RSA-PSS key"):
-        IssuerKey.read(issuer.key.encoded[:-1])
+        IssuerKey.from_der(issuer.key.der[:-1])
 
 
 def test_a_token_counts_once(tmp_path: Path, issuer: Issuer) -> None:
@@ -106,10 +103,10 @@ def test_a_token_counts_once(tmp_path: Path, issuer: Issuer) -> None:
         assert first.post(one)
     assert second.post(b"".join(reversed(everything)))
     for shuffler in (first, second):
-        assert shuffler.turn() is State.FORGOTTEN
-        statement = BatchRecord.read(campaign, shuffler.round().statement or b"")
+        assert shuffler.turn() is RoundState.FORGOTTEN
+        statement = BatchStatement.from_signed(campaign, shuffler.round().statement or b"")
         assert (statement.manifest.users, statement.repeated, statement.refused) == (USERS, 1, 2)
-        assert len(messages_in(shuffler.place.batch(shuffler.round()), 49)) == USERS
+        assert len(read_messages(shuffler.place.batch_directory(shuffler.round()), 49)) == USERS
     assert batch_bytes(first) == batch_bytes(second)
     assert all(tokens[5][2:34] not in content for content in batch_bytes(first).values())
     for shuffler in (first, second):
@@ -122,8 +119,8 @@ def test_those_who_are_not_admitted_do_not_count(tmp_path: Path, issuer: Issuer)
     token = token_of(issuer, shuffler.campaign)
     for _ in range(USERS + 5):
         assert shuffler.post(report(shuffler, token), NOW)
-    assert shuffler.turn() is State.EXPIRED
-    assert list(shuffler.place.batches.iterdir()) == []
+    assert shuffler.turn() is RoundState.EXPIRED
+    assert list(shuffler.place.batches_directory.iterdir()) == []
     shuffler.store.close()
 
 
@@ -132,13 +129,13 @@ def test_reports_need_a_token(tmp_path: Path, issuer: Issuer) -> None:
     shuffler = Shuffler(tmp_path, campaign_with(issuer))
     with pytest.raises(ValueError, match="tokens of 354 bytes"):
         shuffler.reports([0])
-    plain = Shuffler(tmp_path / "plain", Campaign.of({
+    plain = Shuffler(tmp_path / "plain", Campaign.from_document({
         name: value for name, value in shuffler.campaign.document.items() if name != "admission"
     }))  # fmt: skip
     with pytest.raises(ValueError, match="admits everybody"):
         report(plain, bytes(354))
     with pytest.raises(ValueError, match="does not know"):
-        Campaign.of(shuffler.campaign.document | {"admission": {"kind": "guess"}})
+        Campaign.from_document(shuffler.campaign.document | {"admission": {"kind": "guess"}})
     for store in (shuffler.store, plain.store):
         store.close()
 
@@ -154,22 +151,22 @@ def test_the_example_of_the_page(tmp_path: Path, issuer: Issuer, monkeypatch: py
     exec(example, room)
     client = room["client"]
     assert isinstance(client, shuffledp.Client)
-    token = client._token(1)
+    token = client._request_token(1)
     assert token is not None
     assert campaign.admission is not None
-    assert campaign.admission.admitted(token, campaign.id, 1).tolist() == [True]
+    assert campaign.admission.verify_tokens(token, campaign.id, 1).tolist() == [True]
 
 
 def test_a_campaign_names_its_issuer(tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the command line, with the key as the issuer publishes it."""
     monkeypatch.chdir(tmp_path)
     plan_for(USERS).save("plan.json")
-    Path("issuer.der").write_bytes(issuer.key.encoded)
+    Path("issuer.der").write_bytes(issuer.key.der)
     ANALYST.save("analyst.key")
-    Path("shuffler.json").write_text(json.dumps(SHUFFLER.public), "utf-8")
+    Path("shuffler.json").write_text(json.dumps(SHUFFLER.public_document), "utf-8")
     made = ("campaign", "create", "plan.json", "--analyst-key", "analyst.key", "--shuffler", "shuffler.json")
     outcome = run(*made, "--issuer", "issuer.example", "--issuer-key", "issuer.der", "--out", "campaign.json")
-    assert (outcome.status, outcome.complaints) == (0, "")
+    assert (outcome.status, outcome.stderr_complaints) == (0, "")
     assert "once a round" in outcome.out
     assert Campaign.load("campaign.json").admission == PrivateTokens("issuer.example", issuer.key)
     assert run(*made, "--issuer-key", "plan.json", "--out", "other.json").status == 2

@@ -14,15 +14,14 @@ from typing import Any
 import pytest
 
 from shuffledp import Client
-from shuffledp.collection.manifest import Manifest
-from shuffledp.service import fetch
-from shuffledp.service.fetch import receive_from
-from shuffledp.service.link import Link, Reply
-from shuffledp.service.notice import STATEMENT, BatchRecord
-from shuffledp.service.sealing import Sealing
-from tests.service import ANALYST, SHUFFLER, campaign_of, plan_for
+from shuffledp.collection.message_files import Manifest
+from shuffledp.service import batch_client
+from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service.campaign import STATEMENT_LABEL, BatchStatement, CampaignSealer
+from shuffledp.service.client import HttpClient, ShufflerResponse
+from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
 
-CAMPAIGN = campaign_of(plan_for(30))
+CAMPAIGN = create_campaign(plan_for(30))
 ENDLESS_BYTES, FEW_BYTES = 48 << 20, 16 << 20
 """What the liar sends if nobody stops it; and more than buffers of the network on this machine hold."""
 PIECE = bytes(1 << 16)
@@ -70,11 +69,11 @@ def test_answers_without_an_end(tmp_path: Path, head: bytes) -> None:
         with pytest.raises(ValueError, match="longer than the 65,536 bytes"):
             Client(CAMPAIGN, tmp_path / "wallet", url=url).send("red")
         with pytest.raises(ValueError, match="longer than the 1,048,576 bytes"):
-            receive_from(CAMPAIGN, ANALYST, out=tmp_path / "opened", url=url)
-        with Link(url) as link, pytest.raises(ValueError, match="longer than the 4,096 bytes"):
-            link.ask("DELETE", "/")
-    with liar(404, head) as (url, refused), Link(url, tries=1) as link:
-        assert link.ask("GET", "/").status == 404
+            fetch_and_open(CAMPAIGN, ANALYST, out=tmp_path / "opened", url=url)
+        with HttpClient(url) as link, pytest.raises(ValueError, match="longer than the 4,096 bytes"):
+            link.request("DELETE", "/")
+    with liar(404, head) as (url, refused), HttpClient(url, max_attempts=1) as link:
+        assert link.request("GET", "/").status == 404
     assert len(sent) == 3
     assert max(sent + refused) < FEW_BYTES
 
@@ -91,18 +90,18 @@ def test_answers_that_break_off() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=serve, args=(listening,), daemon=True)
         thread.start()
-        with Link(f"http://127.0.0.1:{listening.getsockname()[1]}") as link:
-            assert link.ask("GET", "/") == Reply(200, b"abcd")
+        with HttpClient(f"http://127.0.0.1:{listening.getsockname()[1]}") as link:
+            assert link.request("GET", "/") == ShufflerResponse(200, b"abcd")
         thread.join(60)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def record(messages: int, users: int, files: Mapping[str, Any]) -> BatchRecord:
-    identity, width = Sealing(CAMPAIGN).identity(CAMPAIGN.plan, 1), CAMPAIGN.message_bytes
+def record(messages: int, users: int, files: Mapping[str, Any]) -> BatchStatement:
+    identity, width = CampaignSealer(CAMPAIGN).identity(CAMPAIGN.plan, 1), CAMPAIGN.message_bytes
     manifest = Manifest(identity, width, messages, "0" * 64, users, 1, 0, 0, "users")
-    return BatchRecord(CAMPAIGN.id, 1, manifest, files, 0, 0)
+    return BatchStatement(CAMPAIGN.id, 1, manifest, files, 0, 0)
 
 
 class Claiming:
@@ -111,19 +110,19 @@ class Claiming:
     def __init__(self, statement: bytes) -> None:
         self._statement, self.parts = statement, 0
 
-    def ask(self, _: Link, method: str, path: str, *told: Any, **named: Any) -> Reply:
+    def ask(self, _: HttpClient, method: str, path: str, *told: Any, **named: Any) -> ShufflerResponse:
         if path.endswith("/batch"):
-            return Reply(200, self._statement)
+            return ShufflerResponse(200, self._statement)
         self.parts += 1
-        return Reply(206, b"x")
+        return ShufflerResponse(206, b"x")
 
 
 def refused(statement: bytes, room: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The sentence with which the analyst refuses it, before anything is fetched."""
     shuffler = Claiming(statement)
-    monkeypatch.setattr(Link, "ask", lambda *told, **named: shuffler.ask(*told, **named))
+    monkeypatch.setattr(HttpClient, "request", lambda *told, **named: shuffler.ask(*told, **named))
     with pytest.raises(ValueError, match=r"^(batch|receive): ") as failed:
-        receive_from(CAMPAIGN, ANALYST, out=room / "opened")
+        fetch_and_open(CAMPAIGN, ANALYST, out=room / "opened")
     assert shuffler.parts == 0
     assert not (room / "opened.sealed").exists()
     return str(failed.value)
@@ -138,7 +137,7 @@ def test_sizes_that_are_none(files: Any, tmp_path: Path, monkeypatch: pytest.Mon
     """A text, a negative number: a sentence, though the shuffler signed it."""
     told = {"format": "shuffledp batch", "version": 1, "campaign": CAMPAIGN.id, "round": 1,
             "manifest": asdict(record(30, 30, {}).manifest), "files": files, "repeated": 0, "refused": 0}  # fmt: skip
-    assert "cannot be read" in refused(SHUFFLER.signed(STATEMENT, told), tmp_path, monkeypatch)
+    assert "cannot be read" in refused(SHUFFLER.sign_document(STATEMENT_LABEL, told), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("field", ["messages", "users", "width"])
@@ -146,7 +145,7 @@ def test_counts_that_are_none(field: str, tmp_path: Path, monkeypatch: pytest.Mo
     """Less than nothing."""
     good = record(30, 30, {"messages-00000.parquet": 3000})
     bad = replace(good, manifest=replace(good.manifest, **{field: -1}))
-    assert "cannot be read" in refused(bad.signed(SHUFFLER), tmp_path, monkeypatch)
+    assert "cannot be read" in refused(bad.sign(SHUFFLER), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -157,15 +156,15 @@ def test_claims_that_cannot_be(
     messages: int, users: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More bytes than the messages have, more messages than users send, more users than the campaign takes."""
-    statement = record(messages, users, {"messages-00000.parquet": size}).signed(SHUFFLER)
+    statement = record(messages, users, {"messages-00000.parquet": size}).sign(SHUFFLER)
     assert "more than" in refused(statement, tmp_path, monkeypatch)
 
 
 def test_more_than_the_disk_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is said before the first byte is fetched."""
     free = namedtuple("free", "total used free")(10**9, 10**9, 2999)
-    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda _: free)
-    statement = record(30, 30, {"messages-00000.parquet": 3000}).signed(SHUFFLER)
+    monkeypatch.setattr(batch_client.shutil, "disk_usage", lambda _: free)
+    statement = record(30, 30, {"messages-00000.parquet": 3000}).sign(SHUFFLER)
     assert "3,000 bytes, and 2,999 are free" in refused(statement, tmp_path, monkeypatch)
 
 
@@ -173,14 +172,14 @@ def test_parts_are_exactly_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Neither a longer one nor a whole file in place of a part is read."""
     asked: list[int] = []
 
-    def ask(_: Link, method: str, path: str, *told: Any, at_most: int = 0, **named: Any) -> Reply:
+    def ask(_: HttpClient, method: str, path: str, *told: Any, at_most: int = 0, **named: Any) -> ShufflerResponse:
         if path.endswith("/batch"):
-            return Reply(200, record(30, 30, {"messages-00000.parquet": 3000}).signed(SHUFFLER))
+            return ShufflerResponse(200, record(30, 30, {"messages-00000.parquet": 3000}).sign(SHUFFLER))
         asked.append(at_most)
-        return Reply(200, bytes(1000)) if len(asked) == 3 else Reply(206, bytes(1000))
+        return ShufflerResponse(200, bytes(1000)) if len(asked) == 3 else ShufflerResponse(206, bytes(1000))
 
-    monkeypatch.setattr(Link, "ask", ask)
-    monkeypatch.setattr(fetch, "PART_BYTES", 1000)
+    monkeypatch.setattr(HttpClient, "request", ask)
+    monkeypatch.setattr(batch_client, "PART_BYTES", 1000)
     with pytest.raises(ValueError, match="does not hand over"):
-        receive_from(CAMPAIGN, ANALYST, out=tmp_path / "opened")
+        fetch_and_open(CAMPAIGN, ANALYST, out=tmp_path / "opened")
     assert asked == [1000, 1000, 1000]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from shuffledp import KRR, CancellingNoise, Plan, PureDUMP, tasks
-from shuffledp.collection.guarantee import TooWeak
-from shuffledp.service import key_file
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.service import crypto
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.key_file import AnalystKey, ShufflerKey, signed_by
-from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
+from shuffledp.service.crypto import AnalystKey, ShufflerKey, verify_document
+from tests.service import ANALYST, COLOURS, SHUFFLER, create_campaign, plan_for
 
-CAMPAIGN = campaign_of(plan_for(minimum=30, colluding=4))
+CAMPAIGN = create_campaign(plan_for(minimum=30, colluding=4))
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -36,25 +36,25 @@ def test_one_text_and_one_id(tmp_path: Path) -> None:
         CAMPAIGN.save(tmp_path / "campaign.json")
     with pytest.raises(ValueError, match="one form"):
         Campaign.parse(json.dumps(told).encode())
-    assert campaign_of(plan_for(minimum=30, colluding=4)).id != CAMPAIGN.id
+    assert create_campaign(plan_for(minimum=30, colluding=4)).id != CAMPAIGN.id
 
 
 def test_what_it_says() -> None:
     """The plan as it was, keys, sizes of what is sent, and the promise at the minimum."""
     assert CAMPAIGN.plan == plan_for(minimum=30, colluding=4)
-    assert CAMPAIGN.analyst == ANALYST.private.public
-    assert CAMPAIGN.identity == SHUFFLER.identity
+    assert CAMPAIGN.analyst_key == ANALYST.private_key.public_key
+    assert CAMPAIGN.shuffler_identity == SHUFFLER.identity
     assert (CAMPAIGN.message_bytes, CAMPAIGN.report_bytes) == (49, 97)
     promise = CAMPAIGN.document["promise"]
     assert (promise["users"], promise["colluding"], promise["epsilon_local"]) == (30, 4, 0.5)
-    assert promise["epsilon"] > campaign_of(plan_for(users=40)).promised
+    assert promise["epsilon"] > create_campaign(plan_for(users=40)).promised_epsilon
 
 
 def test_how_many_reports_a_round_takes() -> None:
     """What the campaign says, at least its minimum; else ten times the planned users, and no few for small ones."""
-    assert campaign_of(plan_for(minimum=30), capacity=30).capacity == 30
+    assert create_campaign(plan_for(minimum=30), capacity=30).capacity == 30
     assert (CAMPAIGN.capacity, "capacity" in CAMPAIGN.document) == (100_000, False)
-    assert campaign_of(plan_for(users=20_000)).capacity == 200_000
+    assert create_campaign(plan_for(users=20_000)).capacity == 200_000
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_how_many_reports_a_round_takes() -> None:
 def test_what_is_no_campaign_is_one_sentence(document: dict[str, Any]) -> None:
     """Whatever is wrong with it."""
     with pytest.raises((ValueError, TypeError), match=r"^(campaign|plan): [^\n]*\.$"):
-        Campaign.of(document)
+        Campaign.from_document(document)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"{" * 10_000, b" " * (2 << 20)])
@@ -98,35 +98,35 @@ def test_bytes_that_are_none(content: bytes) -> None:
 
 def test_the_promise_is_computed_again() -> None:
     """One that is too small is refused, and one that rests on the shuffler alone unless that is accepted."""
-    CAMPAIGN.demand_kept()
-    better = CAMPAIGN.document["promise"] | {"epsilon": CAMPAIGN.promised * 0.999}
+    CAMPAIGN.prove_promise()
+    better = CAMPAIGN.document["promise"] | {"epsilon": CAMPAIGN.promised_epsilon * 0.999}
     with pytest.raises(ValueError, match="not proved"):
-        Campaign.of(changed(promise=better)).demand_kept()
+        Campaign.from_document(changed(promise=better)).prove_promise()
     dump = Plan(tasks.Frequency(COLOURS), PureDUMP(3, dummies=60), users=200, epsilon=3.0, delta=1e-4)
-    resting = campaign_of(dump)
+    resting = create_campaign(dump)
     with pytest.raises(ValueError, match="--without-local"):
-        resting.demand_kept()
-    resting.demand_kept(without_local=True)
+        resting.prove_promise()
+    resting.prove_promise(without_local=True)
     assert resting.report_bytes == 61 * 49 + 48
 
 
 def test_plans_that_are_no_campaigns() -> None:
     """A target that is missed; numbers of messages that vary; secret samples."""
-    with pytest.raises(TooWeak):
-        campaign_of(Plan(tasks.Frequency(COLOURS), KRR(4.0, 3), users=40, epsilon=0.5, delta=1e-6))
-    noise = next(one for one in CancellingNoise.examples() if one.crowd.sent_by(1) is None)
+    with pytest.raises(GuaranteeTooWeak):
+        create_campaign(Plan(tasks.Frequency(COLOURS), KRR(4.0, 3), users=40, epsilon=0.5, delta=1e-6))
+    noise = next(one for one in CancellingNoise.examples() if one.message_plan.user_messages(1) is None)
     varying = Plan(tasks.Frequency(noise.options), noise, users=100, epsilon=1.0, delta=1e-6)
     with pytest.raises(ValueError, match="different numbers"):
-        campaign_of(varying)
+        create_campaign(varying)
     drawn = Plan(tasks.Frequency(COLOURS), KRR(0.5, 3), users=40, epsilon=1.0, delta=1e-6, out_of=400)
     with pytest.raises(ValueError, match="drawn"):
-        campaign_of(drawn)
+        create_campaign(drawn)
 
 
 def test_signatures() -> None:
     """Every change of document, label and signer is noticed."""
-    content = SHUFFLER.signed(b"label", {"a": 1})
-    assert signed_by("who", SHUFFLER.identity, b"label", content) == {"a": 1}
+    content = SHUFFLER.sign_document(b"label", {"a": 1})
+    assert verify_document("who", SHUFFLER.identity, b"label", content) == {"a": 1}
     others = [
         (ShufflerKey.new().identity, b"label", content),
         (SHUFFLER.identity, b"other", content),
@@ -136,7 +136,7 @@ def test_signatures() -> None:
     ]
     for identity, label, given in others:
         with pytest.raises(ValueError, match="not signed"):
-            signed_by("who", identity, label, given)
+            verify_document("who", identity, label, given)
 
 
 def test_key_files(tmp_path: Path) -> None:
@@ -145,21 +145,21 @@ def test_key_files(tmp_path: Path) -> None:
         path = tmp_path / kind
         made.save(path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert key_file.load(path) == made
+        assert crypto.load_key(path) == made
         with pytest.raises(ValueError, match="already there"):
             made.save(path)
     with pytest.raises(ValueError, match="expected the key of an analyst"):
         AnalystKey.load(tmp_path / "shuffler")
     (tmp_path / "none").write_text("{}")
     with pytest.raises(ValueError, match="not a key file"):
-        key_file.load(tmp_path / "none")
+        crypto.load_key(tmp_path / "none")
     with pytest.raises(ValueError, match="cannot read"):
-        key_file.load(tmp_path / "nowhere")
+        crypto.load_key(tmp_path / "nowhere")
 
 
 def test_the_secret_of_a_batch_is_the_campaigns_own() -> None:
     """Another campaign of the same analyst has another one: a shuffler cannot fetch from another shuffler."""
-    other = campaign_of()
-    assert CAMPAIGN.admits(ANALYST.token(CAMPAIGN.nonce))
-    assert not CAMPAIGN.admits(ANALYST.token(other.nonce))
-    assert not CAMPAIGN.admits(AnalystKey.new().token(CAMPAIGN.nonce))
+    other = create_campaign()
+    assert CAMPAIGN.authorizes_fetch(ANALYST.fetch_token(CAMPAIGN.nonce))
+    assert not CAMPAIGN.authorizes_fetch(ANALYST.fetch_token(other.nonce))
+    assert not CAMPAIGN.authorizes_fetch(AnalystKey.new().fetch_token(CAMPAIGN.nonce))

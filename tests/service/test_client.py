@@ -13,25 +13,23 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import Client, PureDUMP, tasks
-from shuffledp.collection import durable
-from shuffledp.collection.durable import ForeignFile
-from shuffledp.collection.guarantee import TooWeak
-from shuffledp.planner.plan_file import Plan
-from shuffledp.service import send as sending
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.planning.plan import Plan
+from shuffledp.service import batch_client
+from shuffledp.service.batch_client import send
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.delivery import RoundOver
-from shuffledp.service.key_file import ShufflerKey
-from shuffledp.service.link import Link, Reply
-from shuffledp.service.send import send
-from shuffledp.service.wallet import Wallet
-from shuffledp.tasks.rules import STRICT, Rules
-from tests.collection.killing import killed_at
-from tests.service import COLOURS, campaign_of, plan_for
+from shuffledp.service.client import HttpClient, RoundClosed, ShufflerResponse, Wallet
+from shuffledp.service.crypto import ShufflerKey
+from shuffledp.storage import durable_files
+from shuffledp.storage.durable_files import ForeignFile
+from shuffledp.tasks.cells import STRICT_RULES, Rules
+from tests.collection.kill_points import run_and_kill_at
+from tests.service import COLOURS, create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler
 
 
 class Wire:
-    """A shuffler at the other end of ``Link``, which may fail before or after it has stored something."""
+    """A shuffler at the other end of ``HttpClient``, which may fail before or after it has stored something."""
 
     def __init__(self, shuffler: Shuffler) -> None:
         self.shuffler, self.posted, self.fails = shuffler, [], ""
@@ -41,28 +39,32 @@ class Wire:
 
     def ask(
         self,
-        _: Link,
+        _: HttpClient,
         method: str,
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         at_most: int = 0,
-    ) -> Reply:
+    ) -> ShufflerResponse:
         if method == "GET":
-            return Reply(410, b"") if self.closed else Reply(200, self.shuffler.round(self.number).notice)
+            return (
+                ShufflerResponse(410, b"")
+                if self.closed
+                else ShufflerResponse(200, self.shuffler.round(self.number).notice)
+            )
         assert body is not None
         if self.fails != "before":
             self.posted.append(body)
             assert self.shuffler.post(body, self.now, self.number)
         if self.fails:
             raise ValueError("shuffler: no answer.")
-        return Reply(410 if self.closed else 201, b"")
+        return ShufflerResponse(410 if self.closed else 201, b"")
 
 
 @pytest.fixture
 def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wire:
-    made = Wire(Shuffler(tmp_path, campaign_of(plan_for(USERS, rounds=2))))
-    monkeypatch.setattr(Link, "ask", lambda *arguments, **named: made.ask(*arguments, **named))
+    made = Wire(Shuffler(tmp_path, create_campaign(plan_for(USERS, rounds=2))))
+    monkeypatch.setattr(HttpClient, "request", lambda *arguments, **named: made.ask(*arguments, **named))
     return made
 
 
@@ -81,7 +83,7 @@ def test_the_same_bytes_again(wire: Wire, tmp_path: Path, fails: str) -> None:
     assert client_of(wire, tmp_path).send("blue") == 1
     assert len(set(wire.posted)) == 1
     assert len(wire.posted) == (2 if fails == "after" else 1)
-    (answer,) = Wallet.at(tmp_path / "wallet", 5.0).answers()
+    (answer,) = Wallet.open_directory(tmp_path / "wallet", 5.0).answers()
     assert answer.report == ""
 
 
@@ -91,10 +93,10 @@ def test_what_is_promised_is_added_up(wire: Wire, tmp_path: Path) -> None:
     assert client.spent == 0.0
     client.send("red")
     once = client.spent
-    other = Shuffler(tmp_path / "other", campaign_of(plan_for(USERS)))
+    other = Shuffler(tmp_path / "other", create_campaign(plan_for(USERS)))
     wire.shuffler = other
     poor = Client(other.campaign, tmp_path / "wallet", limit=once)
-    with pytest.raises(TooWeak, match="above your limit"):
+    with pytest.raises(GuaranteeTooWeak, match="above your limit"):
         poor.send("red")
     assert len(wire.posted) == 1
     assert poor.spent == once
@@ -121,7 +123,7 @@ def test_a_round_that_is_over(wire: Wire, tmp_path: Path) -> None:
     client = client_of(wire, tmp_path)
     client.prepare("red")
     spent, wire.closed = client.spent, True
-    with pytest.raises(RoundOver):
+    with pytest.raises(RoundClosed):
         client_of(wire, tmp_path / "other").send("red")
     assert client.deliver(NOW * 2) == 0
     assert client.spent == spent > 0
@@ -134,13 +136,13 @@ def test_what_a_client_refuses(wire: Wire, tmp_path: Path) -> None:
         client.send("violet")
     with pytest.raises(ValueError, match="value"):
         client.send(object())
-    forged = wire.shuffler.notice().signed(ShufflerKey.new())
-    wire.shuffler.store.move(found, replace(found, notice=forged))
+    forged = wire.shuffler.notice().sign(ShufflerKey.new())
+    wire.shuffler.store.update_round(found, replace(found, notice=forged))
     with pytest.raises(ValueError, match="not signed by the shuffler"):
         client.send("red")
     assert wire.posted == []
     assert client.wallet.answers() == []
-    with pytest.raises(TooWeak, match="without the shuffler"):
+    with pytest.raises(GuaranteeTooWeak, match="without the shuffler"):
         client_of(wire, tmp_path, local_limit=0.4)
     with pytest.raises(ValueError, match="expected an address"):
         client_of(wire, tmp_path, url="ftp://x")
@@ -161,10 +163,10 @@ def test_addresses_that_tell_others_who_takes_part_are_refused(url: str) -> None
     with pytest.raises(
         ValueError, match=r"^shuffler: expected an address such as https://shuffler\.example, got "
     ) as told:
-        Link(url)
+        HttpClient(url)
     assert "secret@" not in str(told.value)
     with pytest.raises(ValueError, match=r"^shuffler: expected an address"):
-        campaign_of(url=url)
+        create_campaign(url=url)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_addresses_that_tell_others_who_takes_part_are_refused(url: str) -> None
 )  # fmt: skip
 def test_addresses_of_shufflers(url: str) -> None:
     """HTTPS anywhere, HTTP on this machine."""
-    assert Link(url).url == url
+    assert HttpClient(url).url == url
 
 
 def test_a_damaged_wallet_is_said(wire: Wire, tmp_path: Path) -> None:
@@ -204,13 +206,13 @@ def interrupted(wire: Wire, spool: Path, monkeypatch: pytest.MonkeyPatch) -> byt
     """The third of three requests is stored and not answered; returns what is in the spool."""
     real = wire.ask
 
-    def third_fails(*arguments: Any, **named: Any) -> Reply:
+    def third_fails(*arguments: Any, **named: Any) -> ShufflerResponse:
         if arguments[1] == "POST" and len(wire.posted) == 2:
             wire.fails = "after"
         return real(*arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Link, "ask", third_fails)
+        patched.setattr(HttpClient, "request", third_fails)
         with pytest.raises(ValueError, match="no answer"):
             send(wire.shuffler.campaign, TABLE, spool=spool)
     wire.fails = ""
@@ -219,7 +221,7 @@ def interrupted(wire: Wire, spool: Path, monkeypatch: pytest.MonkeyPatch) -> byt
 
 @pytest.fixture
 def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "REPORTS_A_REQUEST", 4)
+    monkeypatch.setattr(batch_client, "REPORTS_PER_REQUEST", 4)
 
 
 @pytest.mark.usefixtures("small_requests")
@@ -237,7 +239,7 @@ def test_an_edge_server_goes_on(wire: Wire, tmp_path: Path, monkeypatch: pytest.
     wire.closed = True
     assert send(wire.shuffler.campaign, TABLE, spool=spool).reports == 12
     with pytest.raises(ValueError, match="another campaign"):
-        send(campaign_of(), TABLE, spool=spool)
+        send(create_campaign(), TABLE, spool=spool)
 
 
 @pytest.mark.usefixtures("small_requests")
@@ -271,7 +273,11 @@ def test_a_spool_is_of_one_table(wire: Wire, tmp_path: Path, monkeypatch: pytest
     posted = len(wire.posted)
     other = pa.array(["blue", *COLOURS * 3, "red", "red"])
     two = pa.table({"first": TABLE, "second": other})
-    for data, column, rules in [(other, None, STRICT), (two, "first", STRICT), (TABLE, None, Rules(missing="drop"))]:
+    for data, column, rules in [
+        (other, None, STRICT_RULES),
+        (two, "first", STRICT_RULES),
+        (TABLE, None, Rules(missing="drop")),
+    ]:
         with pytest.raises(ValueError, match=r"other data .*; choose another spool"):
             send(campaign, data, column, spool=spool, rules=rules)
     assert len(wire.posted) == posted
@@ -342,9 +348,12 @@ def test_one_process_sends_a_spool(wire: Wire, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no answer"):
         send(wire.shuffler.campaign, TABLE, spool=spool)
     wire.fails = ""
-    with durable.locked(spool), pytest.raises(ValueError, match="another process is sending"):
+    with durable_files.open_locked(spool), pytest.raises(ValueError, match="another process is sending"):
         send(wire.shuffler.campaign, TABLE, spool=spool)
-    with durable.whole_file(tmp_path / "new"), pytest.raises(ValueError, match="another process is sealing"):
+    with (
+        durable_files.create_atomic_file(tmp_path / "new"),
+        pytest.raises(ValueError, match="another process is sealing"),
+    ):
         send(wire.shuffler.campaign, TABLE, spool=tmp_path / "new")
     assert wire.posted == []
 
@@ -353,20 +362,20 @@ def sending_into(content: bytes, notice: bytes, room: Path) -> None:
     """Send a table to a shuffler that writes down what it was sent."""
 
     def ask(
-        _: Link, method: str, path: str, body: bytes | None = None, headers: object = None, at_most: int = 0
-    ) -> Reply:
+        _: HttpClient, method: str, path: str, body: bytes | None = None, headers: object = None, at_most: int = 0
+    ) -> ShufflerResponse:
         if method == "GET":
-            return Reply(200, notice)
+            return ShufflerResponse(200, notice)
         assert body is not None
         Path(room, "posted", f"{time.monotonic_ns()}").write_bytes(body)
-        return Reply(201, b"")
+        return ShufflerResponse(201, b"")
 
-    sending.REPORTS_A_REQUEST = 4
-    Link.ask = ask  # type: ignore[method-assign,assignment]
+    batch_client.REPORTS_PER_REQUEST = 4
+    HttpClient.request = ask  # type: ignore[method-assign,assignment]
     assert send(Campaign(content), TABLE, spool=room / "edge" / "spool").reports == 12
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_a_sender_killed_before_every_step(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL before each change of a file; sent again, what reaches the shuffler are reports of one randomisation."""
     campaign, notice, step, finished = wire.shuffler.campaign, wire.shuffler.round().notice, 0, False
@@ -375,10 +384,10 @@ def test_a_sender_killed_before_every_step(wire: Wire, tmp_path: Path, monkeypat
         room = tmp_path / f"step{step}"
         for name in ("edge", "posted"):
             (room / name).mkdir(parents=True)
-        finished = killed_at(step, room / "edge", sending_into, campaign.content, notice, room)
+        finished = run_and_kill_at(step, room / "edge", sending_into, campaign.content, notice, room)
         with monkeypatch.context() as patched:
-            patched.setattr(sending, "REPORTS_A_REQUEST", 4)
-            patched.setattr(Link, "ask", Link.ask)
+            patched.setattr(batch_client, "REPORTS_PER_REQUEST", 4)
+            patched.setattr(HttpClient, "request", HttpClient.request)
             sending_into(campaign.content, notice, room)
         bodies = [path.read_bytes() for path in (room / "posted").iterdir()]
         assert len({row for body in bodies for row in rows_of(wire, body)}) == 12, step
@@ -389,8 +398,8 @@ def test_a_sender_killed_before_every_step(wire: Wire, tmp_path: Path, monkeypat
 def test_messages_of_one_client_travel_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one report of one size, whatever the answer is."""
     plan = Plan(tasks.Frequency(3), PureDUMP(3, dummies=60), users=30, epsilon=20.0, delta=1e-2)
-    wire = Wire(Shuffler(tmp_path, campaign_of(plan)))
-    monkeypatch.setattr(Link, "ask", lambda *arguments, **named: wire.ask(*arguments, **named))
+    wire = Wire(Shuffler(tmp_path, create_campaign(plan)))
+    monkeypatch.setattr(HttpClient, "request", lambda *arguments, **named: wire.ask(*arguments, **named))
     for number in range(3):
         Client(wire.shuffler.campaign, tmp_path / f"w{number}", limit=50.0, delta=1e-2).send(number)
     assert {len(body) for body in wire.posted} == {wire.shuffler.campaign.report_bytes}

@@ -14,21 +14,19 @@ from typing import Any
 
 import pytest
 
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.postgres_session import PostgresSession
-from shuffledp.service.notice import BatchRecord
-from shuffledp.service.place import Place
-from shuffledp.service.round import Keeper
-from shuffledp.service.sqlite_store import SqliteStore
-from shuffledp.service.store import State
-from tests.collection import messages_in
-from tests.collection.killing import killed_at
-from tests.service import campaign_of, plan_for
-from tests.service.endurance import endure
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.service.campaign import BatchStatement
+from shuffledp.service.rounds import RoundManager
+from shuffledp.service.stores import RoundState, ShufflerPaths, SqliteStore
+from shuffledp.storage.postgres import PostgresSession
+from tests.collection import read_messages
+from tests.collection.kill_points import run_and_kill_at
+from tests.service import create_campaign, plan_for
+from tests.service.endurance import run_endurance
 from tests.service.test_round import NOW, Shuffler, keys_in
 
 USERS = 12
-CAMPAIGN = campaign_of(plan_for(USERS, minimum=10))
+CAMPAIGN = create_campaign(plan_for(USERS, minimum=10))
 END = NOW + 3600
 WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT")
 
@@ -44,25 +42,25 @@ def closing(state: Path, database: str | None, step: int) -> None:
             if changes == step:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    place = Place.of(state, None, database)
-    store = place.store()
+    place = ShufflerPaths.from_directories(state, None, database)
+    store = place.open_store()
     if isinstance(store, SqliteStore):
         store._file.set_trace_callback(before)
     else:
         _tell_before(before)
-    with place.alone(), store.alone():
-        Keeper(place, store).turn(END)
+    with place.lock_rounds(), store.lock_rounds():
+        RoundManager(place, store).take_due_steps(END)
 
 
 def _tell_before(act: Callable[[str], None]) -> None:
     """Of every change that a session makes."""
-    change = PostgresSession.change
+    change = PostgresSession.execute
 
     def told(self: PostgresSession, statement: str, parameters: Sequence[Any] = ()) -> int:
         act(statement)
         return change(self, statement, parameters)
 
-    PostgresSession.change = told  # type: ignore[method-assign]
+    PostgresSession.execute = told  # type: ignore[method-assign]
 
 
 def begun(room: Path, ledger: Ledger, users: int = USERS, database: str | None = None) -> tuple[Shuffler, list[bytes]]:
@@ -76,22 +74,23 @@ def begun(room: Path, ledger: Ledger, users: int = USERS, database: str | None =
 
 def check(shuffler: Shuffler, reports: list[bytes], key: bytes, ledger: Ledger) -> None:
     """After whatever happened: everybody once, key and reports gone, the ledger right."""
-    from shuffledp.service.envelope import REPORT, context
+    from shuffledp.service.crypto import REPORT_LABEL, build_context
     from tests.oracle import hpke
 
-    assert shuffler.turn(END) is State.FORGOTTEN
-    inside = [hpke.opened(key, context(REPORT, CAMPAIGN.id, 1), report) for report in reports]
-    assert messages_in(shuffler.place.batch(shuffler.round()), 49) == sorted(inside)
-    statement = BatchRecord.read(CAMPAIGN, shuffler.round().statement or b"")
+    assert shuffler.turn(END) is RoundState.FORGOTTEN
+    inside = [hpke.open_envelope(key, build_context(REPORT_LABEL, CAMPAIGN.id, 1), report) for report in reports]
+    assert read_messages(shuffler.place.batch_directory(shuffler.round()), 49) == sorted(inside)
+    statement = BatchStatement.from_signed(CAMPAIGN, shuffler.round().statement or b"")
     assert (statement.manifest.users, statement.repeated) == (len(reports), 1)
     assert keys_in(shuffler.place) == []
-    assert [path.name for path in shuffler.place.batches.iterdir()] == [shuffler.round().name]
-    assert shuffler.store.size(CAMPAIGN.id, 1) == 0
-    mine = [entry for entry in ledger.standings()[0].entries if entry.digest == statement.manifest.digest]
+    assert [path.name for path in shuffler.place.batches_directory.iterdir()] == [shuffler.round().name]
+    assert shuffler.store.stored_bytes(CAMPAIGN.id, 1) == 0
+    mine = [entry for entry in ledger.budget_statuses()[0].entries if entry.digest == statement.manifest.digest]
     assert [(entry.users, entry.state) for entry in mine] == [(len(reports), "released")]
 
 
-@pytest.mark.slow
+@pytest.mark.database("database")
+@pytest.mark.crash
 @pytest.mark.parametrize("kind", ["files", "statements", "database"])
 def test_killed_before_every_step(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     """One round for each step; what is left is closed by the next process, as if nothing had happened."""
@@ -106,11 +105,11 @@ def test_killed_before_every_step(tmp_path: Path, kind: str, request: pytest.Fix
         key = (shuffler.place.keys / shuffler.round().name).read_bytes()
         state = shuffler.place.state
         file_step, change = (step, 0) if kind == "files" else (0, step)
-        ended = killed_at(file_step, state, closing, state, database, change)
-        if shuffler.round().state is not State.OPEN:
+        ended = run_and_kill_at(file_step, state, closing, state, database, change)
+        if shuffler.round().state is not RoundState.OPEN:
             assert not shuffler.post(reports[0])
-        if shuffler.round().state is State.FORGOTTEN:
-            assert shuffler.place.key(shuffler.round().name) is None
+        if shuffler.round().state is RoundState.FORGOTTEN:
+            assert shuffler.place.round_key(shuffler.round().name) is None
         check(shuffler, reports, key, ledger)
         shuffler.store.close()
         if ended:
@@ -118,30 +117,30 @@ def test_killed_before_every_step(tmp_path: Path, kind: str, request: pytest.Fix
     assert step > (10 if kind == "files" else 4)
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_killed_while_too_few_came(tmp_path: Path) -> None:
     """Whenever it is killed, nothing of them is handed on, and the round is given up."""
     for step in range(1, 9):
         room = tmp_path / str(step)
         room.mkdir()
         shuffler, _ = begun(room, Ledger.create(room / "ledger.sqlite"), users=9)
-        killed_at(step, shuffler.place.state, closing, shuffler.place.state, None, 0)
-        assert shuffler.turn(END) is State.EXPIRED
-        assert list(shuffler.place.batches.iterdir()) == []
+        run_and_kill_at(step, shuffler.place.state, closing, shuffler.place.state, None, 0)
+        assert shuffler.turn(END) is RoundState.EXPIRED
+        assert list(shuffler.place.batches_directory.iterdir()) == []
         assert keys_in(shuffler.place) == []
         shuffler.store.close()
 
 
-@pytest.mark.slow
+@pytest.mark.crash
 def test_killed_under_load(tmp_path: Path, database: str | None) -> None:
     """Clients that repeat until they are acknowledged: every report is in the batch, each once; the key is gone."""
-    assert endure(tmp_path, database, kills=4, rounds=1, users=150, seed=5).killed == 4
+    assert run_endurance(tmp_path, database, kills=4, rounds=1, users=150, seed=5).kills == 4
 
 
 def visitor(state: Path) -> None:
     """Another process that looks at the store and goes."""
-    store = Place.of(state).store()
-    store.accepted()
+    store = ShufflerPaths.from_directories(state).open_store()
+    store.accepted_campaigns()
     store.close()
 
 
@@ -153,13 +152,13 @@ def test_another_process_comes_and_goes(tmp_path: Path) -> None:
     """
     shuffler = Shuffler(tmp_path, CAMPAIGN)
     # A second connection of this process, after the first one has its locks.
-    second = shuffler.place.store()
-    second.accepted()
-    assert killed_at(0, shuffler.place.state, visitor, shuffler.place.state)
+    second = shuffler.place.open_store()
+    second.accepted_campaigns()
+    assert run_and_kill_at(0, shuffler.place.state, visitor, shuffler.place.state)
     (report,) = shuffler.reports([0])
     assert shuffler.post(report)
-    assert killed_at(0, shuffler.place.state, visitor, shuffler.place.state)
-    fresh = shuffler.place.store()
+    assert run_and_kill_at(0, shuffler.place.state, visitor, shuffler.place.state)
+    fresh = shuffler.place.open_store()
     for store in (shuffler.store, second, fresh):
-        assert store.size(CAMPAIGN.id, 1) == len(report)
+        assert store.stored_bytes(CAMPAIGN.id, 1) == len(report)
         store.close()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.bindings._rust import openssl
 
-from shuffledp.service import envelope
-from shuffledp.service.envelope import MESSAGE, REPORT, PrivateKey, PublicKey, context
+from shuffledp.service import crypto
+from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, PublicKey, build_context
 from tests.oracle import hpke
 
 # RFC 9180, A.1.1, base mode, the first encryption.
@@ -25,9 +25,9 @@ def one(content: bytes) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
 
 def test_the_oracle_and_the_library_give_the_vector() -> None:
     """Sender and receiver of the RFC, with its associated data, which the library's public functions leave out."""
-    assert hpke.seal(EPHEMERAL, hpke.public(SECRET), INFO, CONTENT, SAID) == SENT + SEALED
-    assert hpke.opened(SECRET, INFO, SENT + SEALED, SAID) == CONTENT
-    key = envelope._suite()
+    assert hpke.seal(EPHEMERAL, hpke.public_key(SECRET), INFO, CONTENT, SAID) == SENT + SEALED
+    assert hpke.open_envelope(SECRET, INFO, SENT + SEALED, SAID) == CONTENT
+    key = crypto._load_hpke_suite()
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     secret = X25519PrivateKey.from_private_bytes(SECRET)
@@ -37,19 +37,19 @@ def test_the_oracle_and_the_library_give_the_vector() -> None:
 def test_envelopes_are_those_of_the_oracle() -> None:
     """Both ways, with the vector's keys and information."""
     private = PrivateKey(SECRET)
-    assert private.public == PublicKey(hpke.public(SECRET))
-    opened, good = private.open_rows(INFO, one(hpke.seal(EPHEMERAL, private.public.key, INFO, CONTENT)))
+    assert private.public_key == PublicKey(hpke.public_key(SECRET))
+    opened, good = private.open_rows(INFO, one(hpke.seal(EPHEMERAL, private.public_key.key, INFO, CONTENT)))
     assert (opened.tobytes(), good.tolist()) == (CONTENT, [True])
-    assert hpke.opened(SECRET, INFO, private.public.seal(INFO, CONTENT)) == CONTENT
+    assert hpke.open_envelope(SECRET, INFO, private.public_key.seal(INFO, CONTENT)) == CONTENT
     rows = np.arange(12, dtype=np.uint8).reshape(4, 3)
-    for row, sealed in zip(rows, private.public.seal_rows(INFO, rows), strict=True):
-        assert hpke.opened(SECRET, INFO, sealed.tobytes()) == row.tobytes()
+    for row, sealed in zip(rows, private.public_key.seal_rows(INFO, rows), strict=True):
+        assert hpke.open_envelope(SECRET, INFO, sealed.tobytes()) == row.tobytes()
 
 
 def test_what_is_altered_does_not_open() -> None:
     """Every byte counts, X25519's ignored top bit included; so does what it is bound to; the others still open."""
-    private, info = PrivateKey.new(), context(MESSAGE, "ab" * 32, 1)
-    sealed = private.public.seal(info, b"red")
+    private, info = PrivateKey.new(), build_context(MESSAGE_LABEL, "ab" * 32, 1)
+    sealed = private.public_key.seal(info, b"red")
     assert len(sealed) == 3 + 48
     rows = np.tile(np.frombuffer(sealed, dtype=np.uint8), (len(sealed) + 3, 1))
     rows[np.arange(len(sealed)), np.arange(len(sealed))] ^= 0x01
@@ -57,15 +57,24 @@ def test_what_is_altered_does_not_open() -> None:
     rows[len(sealed) + 1, :32] = 0
     opened, good = private.open_rows(info, rows)
     assert (opened.tobytes(), np.flatnonzero(good).tolist()) == (b"red", [len(sealed) + 2])
-    for other in (context(REPORT, "ab" * 32, 1), context(MESSAGE, "ab" * 32, 2), context(MESSAGE, "ac" * 32, 1)):
+    for other in (
+        build_context(REPORT_LABEL, "ab" * 32, 1),
+        build_context(MESSAGE_LABEL, "ab" * 32, 2),
+        build_context(MESSAGE_LABEL, "ac" * 32, 1),
+    ):
         assert not private.open_rows(other, one(sealed))[1].any()
     assert not PrivateKey.new().open_rows(info, one(sealed))[1].any()
-    assert private.public.seal(info, b"red") != sealed
+    assert private.public_key.seal(info, b"red") != sealed
 
 
 def test_contexts_are_all_different() -> None:
     """Label, campaign and round have fixed lengths: no two contexts are the same bytes."""
-    found = {context(kind, f"{number:064x}", k) for kind in (MESSAGE, REPORT) for number in (0, 1) for k in (0, 1, 256)}
+    found = {
+        build_context(kind, f"{number:064x}", k)
+        for kind in (MESSAGE_LABEL, REPORT_LABEL)
+        for number in (0, 1)
+        for k in (0, 1, 256)
+    }
     assert len(found) == 12
 
 
@@ -76,9 +85,9 @@ def test_contexts_are_all_different() -> None:
 def test_a_public_key_is_read_or_refused(document: object) -> None:
     """By a sentence."""
     with pytest.raises(ValueError, match=r"^who: .*\.$"):
-        PublicKey.read("who", document)
-    key = PrivateKey.new().public
-    assert PublicKey.read("who", key.document()) == key
+        PublicKey.from_document("who", document)
+    key = PrivateKey.new().public_key
+    assert PublicKey.from_document("who", key.to_document()) == key
 
 
 def test_a_secret_is_not_shown() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from shuffledp.collection import durable
-from shuffledp.service import fetch
-from shuffledp.service.fetch import receive_from
-from shuffledp.service.link import Link, Reply
-from shuffledp.service.store import State
-from tests.collection import everything_under
-from tests.service import ANALYST, campaign_of, plan_for
+from shuffledp.service import batch_client
+from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service.client import HttpClient, ShufflerResponse
+from shuffledp.service.stores import RoundState
+from shuffledp.storage import durable_files
+from tests.collection import list_paths
+from tests.service import ANALYST, create_campaign, plan_for
 from tests.service.test_round import NOW, Shuffler
 
 USERS = 12
@@ -34,39 +34,44 @@ class Desk:
         self.away = False
 
     def ask(
-        self, _: Link, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
+        self,
+        _: HttpClient,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
         at_most: int = 0,
-    ) -> Reply:  # fmt: skip
+    ) -> ShufflerResponse:
         self.asked.append(f"{method} {path.rpartition('/')[2]}")
         if self.away:
             raise ValueError("shuffler: no answer.")
         found = self.shuffler.round()
         if method == "DELETE":
-            self.shuffler.store.move(found, replace(found, state=State.HANDED_OVER))
-            return Reply(204, b"")
+            self.shuffler.store.update_round(found, replace(found, state=RoundState.HANDED_OVER))
+            return ShufflerResponse(204, b"")
         if path.endswith("/1"):
-            return Reply(200, json.dumps({"state": found.state, "closes": found.closes}).encode())
-        if found.state is not State.FORGOTTEN or found.statement is None:
-            return Reply(404, b"")
+            return ShufflerResponse(200, json.dumps({"state": found.state, "closes": found.closes}).encode())
+        if found.state is not RoundState.FORGOTTEN or found.statement is None:
+            return ShufflerResponse(404, b"")
         if path.endswith("/batch"):
-            return Reply(200, found.statement)
+            return ShufflerResponse(200, found.statement)
         first, _, last = (headers or {})["Range"].removeprefix("bytes=").partition("-")
-        content = (self.shuffler.place.batch(found) / path.rpartition("/")[2]).read_bytes()
-        return Reply(206, content[int(first) : int(last) + 1])
+        content = (self.shuffler.place.batch_directory(found) / path.rpartition("/")[2]).read_bytes()
+        return ShufflerResponse(206, content[int(first) : int(last) + 1])
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    made = Desk(Shuffler(tmp_path, campaign_of(plan_for(USERS))))
+    made = Desk(Shuffler(tmp_path, create_campaign(plan_for(USERS))))
     for report in made.shuffler.reports([0] * USERS):
         assert made.shuffler.post(report)
-    assert made.shuffler.turn() is State.FORGOTTEN
-    monkeypatch.setattr(Link, "ask", lambda *arguments, **named: made.ask(*arguments, **named))
+    assert made.shuffler.turn() is RoundState.FORGOTTEN
+    monkeypatch.setattr(HttpClient, "request", lambda *arguments, **named: made.ask(*arguments, **named))
     return made
 
 
 def received(desk: Desk, room: Path) -> int:
-    return receive_from(desk.shuffler.campaign, ANALYST, out=room / "opened").users
+    return fetch_and_open(desk.shuffler.campaign, ANALYST, out=room / "opened").users
 
 
 def killed_at(owner: Any, name: str, desk: Desk, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,41 +88,41 @@ def killed_at(owner: Any, name: str, desk: Desk, room: Path, monkeypatch: pytest
 
 def test_killed_after_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffler has deleted its copy, and all is here: that is no failure; nor is asking a third time."""
-    killed_at(fetch.durable, "remove_tree", desk, tmp_path, monkeypatch)
-    assert desk.shuffler.round().state is State.HANDED_OVER
-    assert desk.shuffler.turn() is State.ERASED
-    before = everything_under(tmp_path / "opened")
+    killed_at(batch_client.durable_files, "remove_tree", desk, tmp_path, monkeypatch)
+    assert desk.shuffler.round().state is RoundState.HANDED_OVER
+    assert desk.shuffler.turn() is RoundState.ERASED
+    before = list_paths(tmp_path / "opened")
     for _ in range(2):
         assert received(desk, tmp_path) == USERS
         assert not (tmp_path / "opened.sealed").exists()
-    assert everything_under(tmp_path / "opened") == before
+    assert list_paths(tmp_path / "opened") == before
 
 
 def test_killed_before_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffler is told by the next run."""
-    killed_at(fetch._Batch, "confirm", desk, tmp_path, monkeypatch)
-    assert desk.shuffler.round().state is State.FORGOTTEN
+    killed_at(batch_client._RemoteBatch, "confirm", desk, tmp_path, monkeypatch)
+    assert desk.shuffler.round().state is RoundState.FORGOTTEN
     assert received(desk, tmp_path) == USERS
-    assert desk.shuffler.turn() is State.ERASED
+    assert desk.shuffler.turn() is RoundState.ERASED
 
 
 def test_killed_before_it_was_opened(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it was fetched, and its time is over at the shuffler: it is opened from here."""
-    killed_at(fetch, "open_batch", desk, tmp_path, monkeypatch)
+    killed_at(batch_client, "open_batch", desk, tmp_path, monkeypatch)
     desk.shuffler.turn(NOW + 3600 + 7200)
-    assert desk.shuffler.round().state is State.ERASED
+    assert desk.shuffler.round().state is RoundState.ERASED
     assert received(desk, tmp_path) == USERS
 
 
 def test_a_shuffler_that_cannot_be_told(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That it cannot be reached in the end does not matter: its copy has a time."""
-    real = fetch._Batch.confirm
+    real = batch_client._RemoteBatch.confirm
 
     def away(self: Any, *arguments: Any) -> None:
         desk.away = True
         real(self, *arguments)
 
-    monkeypatch.setattr(fetch._Batch, "confirm", away)
+    monkeypatch.setattr(batch_client._RemoteBatch, "confirm", away)
     for _ in range(2):
         assert received(desk, tmp_path) == USERS
     assert not (tmp_path / "opened.sealed").exists()
@@ -125,8 +130,8 @@ def test_a_shuffler_that_cannot_be_told(desk: Desk, tmp_path: Path, monkeypatch:
 
 def test_half_of_a_batch_that_is_deleted(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only now is it true that it was deleted."""
-    monkeypatch.setattr(fetch, "PART_BYTES", 100)
-    parts, real = 0, fetch._Batch._part
+    monkeypatch.setattr(batch_client, "PART_BYTES", 100)
+    parts, real = 0, batch_client._RemoteBatch._fetch_part
 
     def second_is_the_last(self: Any, *arguments: Any) -> bytes:
         nonlocal parts
@@ -136,7 +141,7 @@ def test_half_of_a_batch_that_is_deleted(desk: Desk, tmp_path: Path, monkeypatch
         return real(self, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(fetch._Batch, "_part", second_is_the_last)
+        patched.setattr(batch_client._RemoteBatch, "_fetch_part", second_is_the_last)
         with pytest.raises(Killed):
             received(desk, tmp_path)
     desk.shuffler.turn(NOW + 3600 + 7200)
@@ -147,15 +152,15 @@ def test_half_of_a_batch_that_is_deleted(desk: Desk, tmp_path: Path, monkeypatch
 def test_what_lies_there_of_another_round(desk: Desk, tmp_path: Path) -> None:
     """Messages of another campaign, of the same plan, are not taken for these."""
     received(desk, tmp_path)
-    other = Desk(Shuffler(tmp_path / "other", campaign_of(desk.shuffler.campaign.plan)))
+    other = Desk(Shuffler(tmp_path / "other", create_campaign(desk.shuffler.campaign.plan)))
     for report in other.shuffler.reports([1] * USERS):
         other.shuffler.post(report)
     other.shuffler.turn()
-    desk.shuffler, before = other.shuffler, everything_under(tmp_path / "opened")
+    desk.shuffler, before = other.shuffler, list_paths(tmp_path / "opened")
     with pytest.raises(ValueError, match="expected a new or empty directory"):
         received(desk, tmp_path)
-    assert everything_under(tmp_path / "opened") == before
-    assert desk.shuffler.round().state is State.FORGOTTEN
+    assert list_paths(tmp_path / "opened") == before
+    assert desk.shuffler.round().state is RoundState.FORGOTTEN
 
 
 def test_a_planted_directory(desk: Desk, tmp_path: Path) -> None:
@@ -163,11 +168,11 @@ def test_a_planted_directory(desk: Desk, tmp_path: Path) -> None:
     sealed = tmp_path / "opened.sealed"
     sealed.mkdir()
     sealed.chmod(0o777)
-    with pytest.raises(durable.ForeignFile, match="sealed"):
+    with pytest.raises(durable_files.ForeignFile, match="sealed"):
         received(desk, tmp_path)
     sealed.chmod(0o700)
     (tmp_path / "precious").write_bytes(b"mine")
     (sealed / "messages-00000.parquet").symlink_to(tmp_path / "precious")
-    with pytest.raises(durable.ForeignFile, match="messages-00000"):
+    with pytest.raises(durable_files.ForeignFile, match="messages-00000"):
         received(desk, tmp_path)
     assert (tmp_path / "precious").read_bytes() == b"mine"

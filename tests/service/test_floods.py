@@ -13,13 +13,13 @@ import pytest
 
 from shuffledp import Plan, PureDUMP, tasks
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.ingest import REPORTS_TYPE
-from tests.service import campaign_of, plan_for
-from tests.service.server import Server, accepted, serving
+from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
+from tests.service import create_campaign, plan_for
+from tests.service.server import Server, accept_campaign, run_server
 
 MEGABYTE = 1 << 20
 PIECE = 1 << 14
-MOST_REQUESTS, AT_ONCE = 200_000, 1000
+MAX_REQUESTS, AT_ONCE = 200_000, 1000
 PIECES = 3
 """More than a connection may send of what has no end."""
 
@@ -27,7 +27,7 @@ PIECES = 3
 def head_of(campaign: Campaign, length: int | None) -> bytes:
     body = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     path = f"/v1/campaigns/{campaign.id}/rounds/1/reports"
-    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\n{body}\r\n\r\n".encode()
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_MEDIA_TYPE}\r\n{body}\r\n\r\n".encode()
 
 
 def memory_of(server: Server) -> int:
@@ -80,9 +80,9 @@ ENDLESS: dict[str, tuple[Callable[[Campaign], bytes], bytes]] = {
 
 def test_heads_are_bounded(tmp_path: Path) -> None:
     """Whatever of a request has no end: 431 after a few pieces of 16 KiB, and nobody else waits for it."""
-    campaign = campaign_of(plan_for(30))
-    place = accepted(tmp_path / "state", campaign)
-    with serving(place.state) as server, posting(server, campaign) as client:
+    campaign = create_campaign(plan_for(30))
+    place = accept_campaign(tmp_path / "state", campaign)
+    with run_server(place.state) as server, posting(server, campaign) as client:
         client.post()
         before, statuses = memory_of(server), {}
         for name, (begin, piece) in ENDLESS.items():
@@ -98,28 +98,28 @@ def test_heads_are_bounded(tmp_path: Path) -> None:
         assert client.acknowledged == asked
         assert statuses == dict.fromkeys(ENDLESS, b"431")
         assert memory_of(server) - before < 8 * MEGABYTE
-    store = place.store()
-    assert store.size(campaign.id, 1) == asked * campaign.report_bytes
+    store = place.open_store()
+    assert store.stored_bytes(campaign.id, 1) == asked * campaign.report_bytes
     store.close()
     assert "server" not in (place.state / "stderr.log").read_text("utf-8")
 
 
 def test_requests_ahead_are_bounded(tmp_path: Path) -> None:
     """Whoever sends requests without waiting for answers is cut off after a few, and costs no memory."""
-    campaign = campaign_of(plan_for(30))
-    place = accepted(tmp_path / "state", campaign)
-    with serving(place.state) as server, posting(server, campaign) as client:
+    campaign = create_campaign(plan_for(30))
+    place = accept_campaign(tmp_path / "state", campaign)
+    with run_server(place.state) as server, posting(server, campaign) as client:
         client.post()
         before = memory_of(server)
         with client.connect() as hostile:
-            for _ in range(MOST_REQUESTS // AT_ONCE):
+            for _ in range(MAX_REQUESTS // AT_ONCE):
                 try:
                     hostile.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n" * AT_ONCE)
                 except OSError:
                     break
                 client.post()
             else:
-                pytest.fail(f"{MOST_REQUESTS} requests were taken ahead of their answers")
+                pytest.fail(f"{MAX_REQUESTS} requests were taken ahead of their answers")
         assert memory_of(server) - before < 16 * MEGABYTE
         client.post()
         assert client.acknowledged >= 2
@@ -128,11 +128,11 @@ def test_requests_ahead_are_bounded(tmp_path: Path) -> None:
 def test_unfinished_bodies_share_a_budget(tmp_path: Path) -> None:
     """Above it 503; a report that comes in one piece is taken meanwhile, and large ones again afterwards."""
     plan = Plan(tasks.Frequency(3), PureDUMP(3, dummies=60), users=30, epsilon=20.0, delta=1e-2)
-    campaign = campaign_of(plan)
+    campaign = create_campaign(plan)
     size, count = campaign.report_bytes, 44
     held = (1000 * size - 1) // size * size
-    place = accepted(tmp_path / "state", campaign)
-    with serving(place.state) as server, posting(server, campaign) as client, ExitStack() as stack:
+    place = accept_campaign(tmp_path / "state", campaign)
+    with run_server(place.state) as server, posting(server, campaign) as client, ExitStack() as stack:
         client.post()
         before, statuses = memory_of(server), []
         opened = [stack.enter_context(client.connect()) for _ in range(count)]
@@ -168,10 +168,10 @@ def test_unfinished_bodies_share_a_budget(tmp_path: Path) -> None:
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:
     """Of a round, or of a campaign: 404, and no line in the log, however long they are."""
-    campaign = campaign_of(plan_for(30))
-    place = accepted(tmp_path / "state", campaign)
+    campaign = create_campaign(plan_for(30))
+    place = accept_campaign(tmp_path / "state", campaign)
     path, statuses = f"/v1/campaigns/{campaign.id}/rounds/", []
-    with serving(place.state) as server, posting(server, campaign) as client:
+    with run_server(place.state) as server, posting(server, campaign) as client:
         for asked in (path + "9" * 4301, path + "0", path + "01", path + "1" * 10 + "/batch", "/v1/campaigns/%00"):
             with client.connect() as asking:
                 asking.sendall(f"GET {asked} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -182,10 +182,10 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
 
 def test_a_round_takes_what_its_campaign_says(tmp_path: Path) -> None:
     """Whoever floods it with good or bad reports is told that it is full; what it has is what was acknowledged."""
-    campaign = campaign_of(plan_for(30), capacity=1500)
-    place, size = accepted(tmp_path / "state", campaign), campaign.report_bytes
+    campaign = create_campaign(plan_for(30), capacity=1500)
+    place, size = accept_campaign(tmp_path / "state", campaign), campaign.report_bytes
     statuses = []
-    with serving(place.state) as server, posting(server, campaign) as client:
+    with run_server(place.state) as server, posting(server, campaign) as client:
         for count in (1000, 1000, 500, 1):
             with client.connect() as flooding:
                 flooding.sendall(head_of(campaign, count * size) + bytes(count * size))
@@ -193,6 +193,6 @@ def test_a_round_takes_what_its_campaign_says(tmp_path: Path) -> None:
         client.post()
         assert client.acknowledged == 0
     assert statuses == [b"201", b"507", b"201", b"507"]
-    store = place.store()
-    assert store.size(campaign.id, 1) == 1500 * size
+    store = place.open_store()
+    assert store.stored_bytes(campaign.id, 1) == 1500 * size
     store.close()

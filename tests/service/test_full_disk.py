@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shuffledp.collection.ledger import Ledger
-from shuffledp.service import place as places, sqlite_store
-from shuffledp.service.sqlite_store import SqliteStore
-from shuffledp.service.store import Piece, State, Unavailable
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.service import stores
+from shuffledp.service.stores import PostedReports, RoundState, SqliteStore, StoreUnavailable
 from tests.cli import run
-from tests.service import campaign_of, plan_for
+from tests.service import create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler
 
 DISK_BYTES, KEPT_FREE_BYTES, RESERVE_BYTES = 12 << 20, 2 << 20, 1 << 20
-MOST_PIECES = 200
+MAX_PIECES = 200
 WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT")
 
 
@@ -72,8 +71,8 @@ class SeemingDisk(Disk):
 @pytest.fixture(params=["mounted", "seeming"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """A disk of a few megabytes; one that seems so, also in place of a real one where nothing can be mounted."""
-    monkeypatch.setattr(places, "KEPT_FREE_BYTES", KEPT_FREE_BYTES)
-    monkeypatch.setattr(sqlite_store, "RESERVE_BYTES", RESERVE_BYTES)
+    monkeypatch.setattr(stores, "RESERVE_FILE_BYTES", KEPT_FREE_BYTES)
+    monkeypatch.setattr(stores, "MIN_FREE_BYTES", RESERVE_BYTES)
     room = tmp_path / "disk"
     room.mkdir()
     if request.param == "mounted":
@@ -85,43 +84,46 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             yield Disk(room)
             subprocess.run(["umount", "--lazy", str(room)], check=True)
             return
-    made, really = SeemingDisk(room), SqliteStore._run
+    made, really = SeemingDisk(room), SqliteStore._execute
 
     def limited(self: SqliteStore, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         if statement.startswith(WRITES) and not made.usage(None).free:
-            raise Unavailable("shuffler: the database cannot be used now: database or disk is full.")
+            raise StoreUnavailable("shuffler: the database cannot be used now: database or disk is full.")
         return really(self, statement, parameters)
 
-    monkeypatch.setattr(SqliteStore, "_run", limited)
+    monkeypatch.setattr(SqliteStore, "_execute", limited)
     monkeypatch.setattr(shutil, "disk_usage", made.usage)
     yield made
 
 
+@pytest.mark.exhaustive
 def test_reports_leave_room_for_closing(disk: Disk) -> None:
     """They are refused before the disk is full, for now; the round is closed, and then there is room again."""
-    shuffler = Shuffler(disk.room, campaign_of(plan_for(USERS, minimum=30, rounds=2)))
+    shuffler = Shuffler(disk.room, create_campaign(plan_for(USERS, minimum=30, rounds=2)))
     for report in shuffler.reports([0] * USERS):
         assert shuffler.post(report)
     garbage, posted = os.urandom(97_000), 0
-    with suppress(Unavailable):
-        for posted in range(MOST_PIECES):
-            shuffler.store.append([Piece(shuffler.campaign.id, 1, garbage[posted:] + garbage[:posted])], NOW)
-    with pytest.raises(Unavailable, match="kept for closing rounds"):
-        shuffler.store.demand_room()
-    held = shuffler.store.size(shuffler.campaign.id, 1)
+    with suppress(StoreUnavailable):
+        for posted in range(MAX_PIECES):
+            shuffler.store.append_reports(
+                [PostedReports(shuffler.campaign.id, 1, garbage[posted:] + garbage[:posted])], NOW
+            )
+    with pytest.raises(StoreUnavailable, match="kept for closing rounds"):
+        shuffler.store.check_disk_space()
+    held = shuffler.store.stored_bytes(shuffler.campaign.id, 1)
     assert held == 97 * (USERS + 1000 * posted) > 1 << 20
     assert shutil.disk_usage(disk.room).free >= 2 * held
-    assert shuffler.turn() is State.FORGOTTEN
-    assert shuffler.store.append([Piece(shuffler.campaign.id, 2, bytes(97))], NOW + 3601) == [True]
+    assert shuffler.turn() is RoundState.FORGOTTEN
+    assert shuffler.store.append_reports([PostedReports(shuffler.campaign.id, 2, bytes(97))], NOW + 3601) == [True]
     shuffler.store.close()
 
 
-@pytest.mark.parametrize(("command", "state"), [("expire", State.EXPIRED), ("close", State.FORGOTTEN)])
-def test_a_disk_that_somebody_else_filled(disk: Disk, command: str, state: State) -> None:
+@pytest.mark.parametrize(("command", "state"), [("expire", RoundState.EXPIRED), ("close", RoundState.FORGOTTEN)])
+def test_a_disk_that_somebody_else_filled(disk: Disk, command: str, state: RoundState) -> None:
     """No report is taken; the operator gives the round up, or closes one that is small, from what was kept free."""
     ledger = Ledger.create(disk.room / "ledger.sqlite")
-    shuffler = Shuffler(disk.room, campaign_of(plan_for(USERS, minimum=30)), ledger.path)
-    with shuffler.place.room():
+    shuffler = Shuffler(disk.room, create_campaign(plan_for(USERS, minimum=30)), ledger.path)
+    with shuffler.place.release_reserve():
         assert not (shuffler.place.state / "reserve").exists()
     assert (shuffler.place.state / "reserve").stat().st_size == KEPT_FREE_BYTES
     for report in shuffler.reports([0] * USERS):
@@ -129,17 +131,17 @@ def test_a_disk_that_somebody_else_filled(disk: Disk, command: str, state: State
     for _ in range(200):
         shuffler.post(bytes(970))
     disk.fill()
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         shuffler.post(bytes(97))
     found = shuffler.round()
     shuffler.store.close()
     outcome = run("campaign", command, shuffler.campaign.id[:9], "--state", str(shuffler.place.state))
     assert outcome.status == 0, outcome.err
-    shuffler.store = shuffler.place.store()
+    shuffler.store = shuffler.place.open_store()
     assert shuffler.round().state is state
-    assert shuffler.place.key(found.name) is None
-    assert shuffler.store.size(shuffler.campaign.id, 1) == 0
-    assert [entry.users for standing in ledger.standings() for entry in standing.entries] == (
+    assert shuffler.place.round_key(found.name) is None
+    assert shuffler.store.stored_bytes(shuffler.campaign.id, 1) == 0
+    assert [entry.users for standing in ledger.budget_statuses() for entry in standing.entries] == (
         [USERS] if command == "close" else []
     )
     shuffler.store.close()

@@ -10,24 +10,24 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from shuffledp.service.ingest import REPORTS_TYPE
-from tests.service import ANALYST, campaign_of, plan_for
-from tests.service.server import accepted, serving
+from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
+from tests.service import ANALYST, create_campaign, plan_for
+from tests.service.server import accept_campaign, run_server
 
 
-@schemathesis.serializer(REPORTS_TYPE)
+@schemathesis.serializer(REPORTS_MEDIA_TYPE)
 def bytes_of(_: Any, value: Any) -> bytes:
     """A body of whatever was generated."""
     return value if isinstance(value, bytes) else getattr(value, "data", None) or str(value).encode()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_requests_out_of_the_description(tmp_path: Path) -> None:
     """Every operation, as documented and against it; with the real campaign and the analyst's secret, and without."""
-    campaign = campaign_of(plan_for(30))
-    place = accepted(tmp_path / "state", campaign)
-    token = ANALYST.token(campaign.nonce)
-    with serving(place.state) as server:
+    campaign = create_campaign(plan_for(30))
+    place = accept_campaign(tmp_path / "state", campaign)
+    token = ANALYST.fetch_token(campaign.nonce)
+    with run_server(place.state) as server:
         schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
         asked = 0
         for found in schema.get_all_operations():

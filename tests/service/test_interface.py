@@ -15,17 +15,15 @@ from typing import Any
 
 import pytest
 
-from shuffledp.service import app as apps, ingest, serve as serving, writer
-from shuffledp.service.app import Service
-from shuffledp.service.browser.static_file import FILES, content
-from shuffledp.service.clock import turn
-from shuffledp.service.notice import BatchRecord, Notice
-from shuffledp.service.openapi import DESCRIPTION
-from shuffledp.service.sqlite_store import SqliteStore
-from shuffledp.service.store import Piece, State, Unavailable
-from tests.service import ANALYST, campaign_of, plan_for
-from tests.service.asgi import Asker, running
-from tests.service.server import accepted
+from shuffledp.service import ingest, serve as serving, server
+from shuffledp.service.browser.assets import FILES, load_static_file
+from shuffledp.service.campaign import BatchStatement, RoundNotice
+from shuffledp.service.rounds import take_due_steps
+from shuffledp.service.server import OPENAPI_DOCUMENT, ShufflerApplication
+from shuffledp.service.stores import PostedReports, RoundState, SqliteStore, StoreUnavailable
+from tests.service import ANALYST, create_campaign, plan_for
+from tests.service.asgi import AsgiClient, run_application
+from tests.service.server import accept_campaign
 from tests.service.test_round import USERS, Shuffler
 
 METHODS = ("get", "post", "delete")
@@ -34,32 +32,32 @@ METHODS = ("get", "post", "delete")
 @pytest.fixture
 def shuffler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shuffler:
     """One whose clock is ours."""
-    monkeypatch.setattr("shuffledp.service.clock.TICK_SECONDS", 3600.0)
-    made = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    monkeypatch.setattr("shuffledp.service.rounds.TICK_SECONDS", 3600.0)
+    made = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     # Open from now on: the server looks at the real time.
     found, now = made.round(), int(time.time())
-    notice = Notice(found.campaign, 1, now, now + 3600, made.notice().key).signed(made.place.identity)
+    notice = RoundNotice(found.campaign, 1, now, now + 3600, made.notice().key).sign(made.place.signing_key)
     from dataclasses import replace
 
-    made.store.move(found, replace(found, closes=now + 3600, notice=notice))
+    made.store.update_round(found, replace(found, closes=now + 3600, notice=notice))
     return made
 
 
 def documented(method: str, path: str) -> set[int]:
     """The statuses that the description gives for a request."""
-    for pattern, item in DESCRIPTION["paths"].items():
+    for pattern, item in OPENAPI_DOCUMENT["paths"].items():
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), path) and method.lower() in item:
             return {int(status) for status in item[method.lower()]["responses"]}
     return set()
 
 
-def in_service(shuffler: Shuffler, work: Callable[[Asker, str, str], Any]) -> Asker:
+def in_service(shuffler: Shuffler, work: Callable[[AsgiClient, str, str], Any]) -> AsgiClient:
     """Ask a running service; afterwards every answer of a documented path must have been a documented one."""
 
-    async def run() -> Asker:
-        async with running(Service(shuffler.place)) as ask:
+    async def run() -> AsgiClient:
+        async with run_application(ShufflerApplication(shuffler.place)) as ask:
             path = f"/v1/campaigns/{shuffler.campaign.id}"
-            await work(ask, path, ANALYST.token(shuffler.campaign.nonce))
+            await work(ask, path, ANALYST.fetch_token(shuffler.campaign.nonce))
             return ask
 
     ask = asyncio.run(run())
@@ -71,13 +69,13 @@ def in_service(shuffler: Shuffler, work: Callable[[Asker, str, str], Any]) -> As
 
 def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign from the first report to the last word, and everything that can be wrong on the way."""
-    monkeypatch.setattr(ingest, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(ingest, "BODY_TIMEOUT_SECONDS", 0.05)
     reports, size = shuffler.reports([0, 1] * 20), shuffler.campaign.report_bytes
 
-    async def work(ask: Asker, path: str, token: str) -> None:
+    async def work(ask: AsgiClient, path: str, token: str) -> None:
         post = f"{path}/rounds/1/reports"
         assert (await ask("GET", path)).body == shuffler.campaign.content
-        notice = Notice.read(shuffler.campaign, (await ask("GET", f"{path}/round")).body)
+        notice = RoundNotice.from_signed(shuffler.campaign, (await ask("GET", f"{path}/round")).body)
         assert notice == shuffler.notice()
         assert [(await ask("POST", post, report)).status for report in reports[:20]] == [201] * 20
         assert (await ask("POST", post, reports[20:])).status == 201
@@ -91,10 +89,10 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert (await ask("POST", post, [bytes(size)] * 1001)).status == 413
         # Up to some size it is heard to its end, so that a proxy can hand on the answer; beyond, nobody listens.
         assert (await ask("POST", post, [bytes(size)] * 1001 + [b"gone"])).status == 400
-        assert (await ask("POST", post, [bytes(ingest.MOST_WASTED), b"x", b"gone"])).status == 413
+        assert (await ask("POST", post, [bytes(ingest.MAX_DISCARDED_BYTES), b"x", b"gone"])).status == 413
         assert (await ask("POST", post, reports[0], content_type="text/plain")).status == 415
         with monkeypatch.context() as patch:
-            patch.setattr(SqliteStore, "_most_bytes", lambda *_: 0)
+            patch.setattr(SqliteStore, "_max_round_bytes", lambda *_: 0)
             assert (await ask("POST", post, reports[0])).status == 507
         assert (await ask("POST", f"{path}/rounds/2/reports", reports[0])).status == 404
         assert (await ask("POST", f"/v1/campaigns/{'0' * 64}/rounds/1/reports", reports[0])).status == 404
@@ -108,12 +106,14 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
             assert (await ask("GET", f"{path}/rounds/1/batch{batch}")).status == 401
         assert (await ask("DELETE", f"{path}/rounds/1/batch?digest=x", token=token)).status == 404
         assert (await ask("GET", f"{path}/rounds/1")).status == 401
-        assert turn(shuffler.place, int(time.time()) + 3601, 1)
+        assert take_due_steps(shuffler.place, int(time.time()) + 3601, 1)
         assert (await ask("POST", post, reports[0])).status == 410
         assert (await ask("GET", f"{path}/round")).status == 410
         told = (await ask("GET", f"{path}/rounds/1", token=token)).json
         assert (told["state"], told["users"]) == ("forgotten", USERS)
-        statement = BatchRecord.read(shuffler.campaign, (await ask("GET", f"{path}/rounds/1/batch", token=token)).body)
+        statement = BatchStatement.from_signed(
+            shuffler.campaign, (await ask("GET", f"{path}/rounds/1/batch", token=token)).body
+        )
         ((name, length),) = statement.files.items()
         file = f"{path}/rounds/1/batch/{name}"
         whole = (await ask("GET", file, token=token)).body
@@ -126,25 +126,25 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert (await ask("DELETE", f"{path}/rounds/1/batch?digest=x")).status == 401
         last = f"{path}/rounds/1/batch?digest={statement.manifest.digest}"
         assert [(await ask("DELETE", last, token=token)).status for _ in range(2)] == [204, 204]
-        assert shuffler.round().state is State.HANDED_OVER
+        assert shuffler.round().state is RoundState.HANDED_OVER
         assert (await ask("GET", f"{path}/rounds/1/batch", token=token)).status == 404
-        assert turn(shuffler.place, int(time.time()) + 3601, 1)
-        assert not shuffler.place.batch(shuffler.round()).exists()
-        assert (await ask("GET", "/v1/openapi.json")).json == DESCRIPTION
+        assert take_due_steps(shuffler.place, int(time.time()) + 3601, 1)
+        assert not shuffler.place.batch_directory(shuffler.round()).exists()
+        assert (await ask("GET", "/v1/openapi.json")).json == OPENAPI_DOCUMENT
         for name in FILES:
             served = await ask("GET", f"/v1/{name}")
-            assert (served.status, served.body) == (200, content(name).body)
+            assert (served.status, served.body) == (200, load_static_file(name).body)
             assert (await ask("GET", f"/v1/{name}", if_none_match=served.headers["etag"])).status == 304
         assert (await ask("GET", "/healthz")).status == (await ask("GET", "/readyz")).status == 204
 
-    async def without_store(ask: Asker, path: str, token: str) -> None:
+    async def without_store(ask: AsgiClient, path: str, token: str) -> None:
         def fails(*_: object) -> list[bool]:
             raise sqlite3.OperationalError("no space left")
 
-        monkeypatch.setattr("shuffledp.service.sqlite_store.SqliteStore.append", fails)
+        monkeypatch.setattr("shuffledp.service.stores.SqliteStore.append_reports", fails)
         answer = await ask("POST", f"{path}/rounds/1/reports", reports[0])
         assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-        monkeypatch.setattr("shuffledp.service.sqlite_store.SqliteStore._run", unavailable)
+        monkeypatch.setattr("shuffledp.service.stores.SqliteStore._execute", unavailable)
         other = f"/v1/campaigns/{'0' * 64}/rounds/1/reports"
         assert (await ask("POST", other, reports[0])).status == 503
         for place in ("", "/round", "/rounds/1", "/rounds/1/batch", "/rounds/1/batch/x"):
@@ -154,16 +154,16 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert (await ask("GET", "/healthz")).status == 204
 
     def unavailable(*_: object) -> None:
-        raise Unavailable
+        raise StoreUnavailable
 
     seen = in_service(shuffler, work).seen + in_service(shuffler, without_store).seen
     produced = {
         (pattern, method, status)
         for method, path, status in seen
-        for pattern in DESCRIPTION["paths"]
+        for pattern in OPENAPI_DOCUMENT["paths"]
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), path)
     }
-    for pattern, item in DESCRIPTION["paths"].items():
+    for pattern, item in OPENAPI_DOCUMENT["paths"].items():
         for method in METHODS:
             for status in item.get(method, {"responses": {}})["responses"]:
                 assert (pattern, method.upper(), int(status)) in produced, f"{method} {pattern} never gave {status}"
@@ -172,7 +172,7 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
 def test_problems_are_documents(shuffler: Shuffler) -> None:
     """Each names its status, for pages of every origin, and tells nothing else; there are no cookies."""
 
-    async def work(ask: Asker, path: str, token: str) -> None:
+    async def work(ask: AsgiClient, path: str, token: str) -> None:
         for method, place in (("POST", path), ("GET", "/"), ("PUT", path), ("GET", f"{path}/rounds/x")):
             answer = await ask(method, place, b"x")
             assert answer.headers["content-type"] == "application/problem+json"
@@ -188,8 +188,8 @@ def test_problems_are_documents(shuffler: Shuffler) -> None:
 
 def test_the_description_is_one(shuffler: Shuffler) -> None:
     """OpenAPI's own demands, as far as they are few: versions, responses with words, parameters of every path."""
-    assert DESCRIPTION["openapi"] == "3.1.0"
-    for path, item in DESCRIPTION["paths"].items():
+    assert OPENAPI_DOCUMENT["openapi"] == "3.1.0"
+    for path, item in OPENAPI_DOCUMENT["paths"].items():
         names = {one["name"] for one in item.get("parameters", [])}
         assert names == set(re.findall(r"\{(\w+)\}", path))
         for method in METHODS:
@@ -201,17 +201,17 @@ def test_the_description_is_one(shuffler: Shuffler) -> None:
 def test_many_requests_share_a_commit(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that come while another commit is at the disk go into the next one, together, and each has its answer."""
     sizes: list[int] = []
-    held = shuffler.store.append
+    held = shuffler.store.append_reports
 
-    def slowly(self: object, pieces: list[Piece], now: float) -> list[bool]:
+    def slowly(self: object, pieces: list[PostedReports], now: float) -> list[bool]:
         sizes.append(len(pieces))
         time.sleep(0.05)
         return held(pieces, now)
 
-    monkeypatch.setattr("shuffledp.service.sqlite_store.SqliteStore.append", slowly)
+    monkeypatch.setattr("shuffledp.service.stores.SqliteStore.append_reports", slowly)
     reports = shuffler.reports([0] * 30)
 
-    async def work(ask: Asker, path: str, token: str) -> None:
+    async def work(ask: AsgiClient, path: str, token: str) -> None:
         post = f"{path}/rounds/1/reports"
         answers = await asyncio.gather(*(ask("POST", post, report) for report in reports))
         assert {answer.status for answer in answers} == {201}
@@ -226,9 +226,9 @@ def test_many_requests_share_a_commit(shuffler: Shuffler, monkeypatch: pytest.Mo
 
 def test_what_waits_is_bounded(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that does not keep up is said, not kept in memory."""
-    monkeypatch.setattr(writer, "MOST_WAITING_BYTES", -1)
+    monkeypatch.setattr(ingest, "MAX_PENDING_BYTES", -1)
 
-    async def work(ask: Asker, path: str, token: str) -> None:
+    async def work(ask: AsgiClient, path: str, token: str) -> None:
         assert (await ask("POST", f"{path}/rounds/1/reports", bytes(97))).status == 503
 
     in_service(shuffler, work)
@@ -236,19 +236,19 @@ def test_what_waits_is_bounded(shuffler: Shuffler, monkeypatch: pytest.MonkeyPat
 
 def test_the_application_of_a_server(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Servers that import it find it by two variables; there is none where there is no shuffler."""
-    monkeypatch.setenv(apps.STATE_VARIABLE, str(shuffler.place.state))
-    monkeypatch.setenv(apps.KEYS_VARIABLE, str(shuffler.place.keys))
-    assert isinstance(apps.from_environment(), Service)
-    monkeypatch.setenv(apps.KEYS_VARIABLE, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv(server.STATE_VARIABLE, str(shuffler.place.state))
+    monkeypatch.setenv(server.KEYS_VARIABLE, str(shuffler.place.keys))
+    assert isinstance(server.from_environment(), ShufflerApplication)
+    monkeypatch.setenv(server.KEYS_VARIABLE, str(tmp_path / "elsewhere"))
     with pytest.raises(ValueError, match="campaign accept"):
-        apps.from_environment()
+        server.from_environment()
 
 
 def test_a_store_that_hangs_keeps_no_other_waiting(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one waits for the store, health is told and reports of a round that is known are taken."""
     reports, free, asked = shuffler.reports([0, 1]), threading.Event(), threading.Event()
 
-    async def work(ask: Asker, path: str, token: str) -> None:
+    async def work(ask: AsgiClient, path: str, token: str) -> None:
         post = f"{path}/rounds/1/reports"
         assert (await ask("POST", post, reports[0])).status == 201
         found = SqliteStore.campaign
@@ -275,14 +275,14 @@ def test_a_store_that_hangs_keeps_no_other_waiting(shuffler: Shuffler, monkeypat
 @pytest.mark.parametrize("guarded", [True, False])
 def test_serve_says_what_no_ledger_guards(tmp_path: Path, guarded: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """In a line of the log when it starts, and in none where there is a ledger."""
-    from shuffledp.collection.ledger import Ledger
+    from shuffledp.ledger.ledger import Ledger
 
     book = tmp_path / "ledger.sqlite"
     Ledger.create(book)
-    campaign = campaign_of(plan_for(USERS))
-    place = accepted(tmp_path / "state", campaign, book if guarded else None)
-    with closing(place.store()) as store:
-        assert serving._recovered(place, store)
+    campaign = create_campaign(plan_for(USERS))
+    place = accept_campaign(tmp_path / "state", campaign, book if guarded else None)
+    with closing(place.open_store()) as store:
+        assert serving._recover_rounds(place, store)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["campaign"] for line in lines] == ([] if guarded else [campaign.id[:12]])
     assert all("old copies" in line["reason"] and "--ledger" in line["reason"] for line in lines)

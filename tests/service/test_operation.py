@@ -14,27 +14,24 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shuffledp.collection.ledger import Ledger
-from shuffledp.service import fetch, journal
-from shuffledp.service.fetch import receive_from
-from shuffledp.service.ingest import REPORTS_TYPE
-from shuffledp.service.key_file import ShufflerKey
-from shuffledp.service.link import Link
-from shuffledp.service.monitor import Monitor, exposition
-from shuffledp.service.place import Front, Place
-from shuffledp.service.round import Keeper
-from shuffledp.service.send import send
-from shuffledp.service.serve import address, bound
-from shuffledp.service.store import State
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.service import batch_client, rounds
+from shuffledp.service.batch_client import fetch_and_open, send
+from shuffledp.service.client import HttpClient
+from shuffledp.service.crypto import ShufflerKey
+from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
+from shuffledp.service.rounds import RoundManager
+from shuffledp.service.serve import MetricsServer, bind_socket, format_metrics, socket_address
+from shuffledp.service.stores import IngestNode, RoundState, ShufflerPaths
 from tests.cli import run
-from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
+from tests.service import ANALYST, COLOURS, SHUFFLER, create_campaign, plan_for
 from tests.service.postgres import Postgres
-from tests.service.server import accepted, end_now, serving, wait_for
+from tests.service.server import accept_campaign, close_round_now, run_server, wait_for_state
 from tests.service.test_round import NOW, USERS, Shuffler
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-SENT = {"Content-Type": REPORTS_TYPE}
+SENT = {"Content-Type": REPORTS_MEDIA_TYPE}
 
 
 def numbers(text: str) -> dict[str, float]:
@@ -48,20 +45,20 @@ def numbers(text: str) -> dict[str, float]:
 
 def test_metrics_are_coarse(tmp_path: Path) -> None:
     """States of rounds, and a power of four: the count of reports is told to nobody while a round is open."""
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=2)))
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30, rounds=2)))
     seen = []
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-        told = numbers(exposition(shuffler.place.store, NOW))
+        told = numbers(format_metrics(shuffler.place.open_store, NOW))
         seen.append(told["shuffledp_stored_bytes_at_most"])
     sizes = [97 * count for count in range(1, USERS + 1)]
     assert all(size <= most < 4 * size for size, most in zip(sizes, seen, strict=True))
     assert sorted(set(seen)) == [256, 1024, 4096]
     assert told['shuffledp_rounds{state="open"}'] == told["shuffledp_store_up"] == 1
     assert told["shuffledp_overdue_seconds"] == 0
-    assert numbers(exposition(shuffler.place.store, NOW + 3700))["shuffledp_overdue_seconds"] == 100
+    assert numbers(format_metrics(shuffler.place.open_store, NOW + 3700))["shuffledp_overdue_seconds"] == 100
     shuffler.turn()
-    told = numbers(exposition(shuffler.place.store, NOW + 3700))
+    told = numbers(format_metrics(shuffler.place.open_store, NOW + 3700))
     assert (told['shuffledp_rounds{state="forgotten"}'], told['shuffledp_rounds{state="open"}']) == (1, 1)
     assert told["shuffledp_stored_bytes_at_most"] == told["shuffledp_overdue_seconds"] == 0
     shuffler.store.close()
@@ -69,11 +66,11 @@ def test_metrics_are_coarse(tmp_path: Path) -> None:
 
 def test_metrics_without_a_store() -> None:
     """They say so; on a socket of their own, and nothing else is there."""
-    down = Front("postgresql://nobody@127.0.0.1:1/x").store
-    assert numbers(exposition(down, NOW))["shuffledp_store_up"] == 0
-    listening = bound("127.0.0.1:0")
-    url = address(listening)
-    with Monitor(listening, down):
+    down = IngestNode("postgresql://nobody@127.0.0.1:1/x").open_store
+    assert numbers(format_metrics(down, NOW))["shuffledp_store_up"] == 0
+    listening = bind_socket("127.0.0.1:0")
+    url = socket_address(listening)
+    with MetricsServer(listening, down):
         with urllib.request.urlopen(f"{url}/metrics") as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             assert "shuffledp_store_up 0\n" in answer.read().decode()
@@ -85,60 +82,61 @@ def test_the_log_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """Of what the server below has to say the first line, and of an error its kind."""
     import logging
 
-    journal.tell("round", state="mixed")
+    rounds.log_event("round", state="mixed")
     try:
         raise RuntimeError("203.0.113.7")
     except RuntimeError:
         import sys
 
         record = logging.LogRecord("uvicorn.error", 40, "", 1, "it failed\nfor %s", ("203.0.113.7",), sys.exc_info())
-    line = journal.OneLine().format(record)
+    line = rounds.JsonLineFormatter().format(record)
     assert line.endswith('"event": "server", "level": "error", "message": "it failed", "error": "RuntimeError"}')
     assert '"event": "round", "state": "mixed"}\n' in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.database
 def test_servers_in_front(tmp_path: Path, database_server: Postgres) -> None:
     """They take reports with neither keys nor directories; the one behind them closes, and hands over the batch."""
     database = database_server.new_database()
-    campaign = campaign_of(plan_for(30))
-    place = accepted(tmp_path / "state", campaign, database=database)
+    campaign = create_campaign(plan_for(30))
+    place = accept_campaign(tmp_path / "state", campaign, database=database)
     (tmp_path / "front").mkdir()
-    token = ANALYST.token(campaign.nonce)
+    token = ANALYST.fetch_token(campaign.nonce)
     with (
-        serving(tmp_path / "front", database=database, front=True) as first,
-        serving(tmp_path / "front", database=database, front=True, workers=2) as second,
-        serving(place.state, database=database) as keeper,
+        run_server(tmp_path / "front", database=database, front=True) as first,
+        run_server(tmp_path / "front", database=database, front=True, workers=2) as second,
+        run_server(place.state, database=database) as keeper,
     ):
         for number, server in enumerate((first, second, keeper)):
             done = send(campaign, pa.array(COLOURS * 4), spool=tmp_path / f"spool-{number}", url=server.url)
             assert done.reports == 12
-        end_now(place, campaign)
-        wait_for(first, campaign, token, "forgotten")
-        with Link(first.url) as link:
+        close_round_now(place, campaign)
+        wait_for_state(first, campaign, token, "forgotten")
+        with HttpClient(first.url) as link:
             name = f"/v1/campaigns/{campaign.id}/rounds/1/batch/messages-00000.parquet"
-            assert link.ask("GET", name, headers={"Authorization": f"Bearer {token}"}).status == 404
-        assert receive_from(campaign, ANALYST, out=tmp_path / "opened", url=keeper.url).users == 36
+            assert link.request("GET", name, headers={"Authorization": f"Bearer {token}"}).status == 404
+        assert fetch_and_open(campaign, ANALYST, out=tmp_path / "opened", url=keeper.url).users == 36
     assert {path.name for path in (tmp_path / "front").iterdir()} == {"stderr.log"}
     assert (tmp_path / "front" / "stderr.log").read_bytes() == b""
 
 
+@pytest.mark.database
 def test_shufflers_that_share_a_database(tmp_path: Path, database_server: Postgres) -> None:
     """Each closes its own rounds: one that has not the key of a round would give it up."""
-    from shuffledp.service.key_file import ShufflerKey
+    from shuffledp.service.crypto import ShufflerKey
 
     database = database_server.new_database()
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)), database=database)
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)), database=database)
     for report in shuffler.reports([0] * 30):
         assert shuffler.post(report)
-    other = Place.of(tmp_path / "other", None, database)
-    other.make(ShufflerKey.new())
-    with closing(other.store()) as store:
-        keeper = Keeper(other, store)
+    other = ShufflerPaths.from_directories(tmp_path / "other", None, database)
+    other.create_directories(ShufflerKey.new())
+    with closing(other.open_store()) as store:
+        keeper = RoundManager(other, store)
         assert not keeper.is_due(NOW + 9999)
-        keeper.turn(NOW + 9999)
-    assert shuffler.round().state is State.OPEN
-    assert shuffler.turn() is State.FORGOTTEN
+        keeper.take_due_steps(NOW + 9999)
+    assert shuffler.round().state is RoundState.OPEN
+    assert shuffler.turn() is RoundState.FORGOTTEN
     shuffler.store.close()
 
 
@@ -164,44 +162,45 @@ def copied(state: Path, target: Path) -> None:
 def test_a_backup_that_is_restored(tmp_path: Path) -> None:
     """From before a release: its reports stay noise, and no round that was released is asked for again."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=3)), ledger.path)
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30, rounds=3)), ledger.path)
     reports = shuffler.reports([0] * 30)
     for report in reports:
         shuffler.post(report)
     copied(shuffler.place.state, tmp_path / "backup")
-    assert shuffler.turn() is State.FORGOTTEN
+    assert shuffler.turn() is RoundState.FORGOTTEN
     for report in shuffler.reports([1] * 30, 2):
         assert shuffler.post(report, NOW + 3601, 2)
     shuffler.turn(NOW + 7200)
-    assert shuffler.round(2).state is State.FORGOTTEN
-    before = ledger.standings()[0].entries
+    assert shuffler.round(2).state is RoundState.FORGOTTEN
+    before = ledger.budget_statuses()[0].entries
     keys = shuffler.place.keys
     shuffler.store.close()
-    place = Place.of(tmp_path / "backup", keys)
-    with closing(place.store()) as store:
-        assert store.size(shuffler.campaign.id, 1) == 30 * 97
-        keeper = Keeper(place, store)
+    place = ShufflerPaths.from_directories(tmp_path / "backup", keys)
+    with closing(place.open_store()) as store:
+        assert store.stored_bytes(shuffler.campaign.id, 1) == 30 * 97
+        keeper = RoundManager(place, store)
         for later in range(4):
-            keeper.turn(NOW + 7201 + later)
+            keeper.take_due_steps(NOW + 7201 + later)
         found = store.rounds(shuffler.campaign.id)
-        assert [each.state for each in found] == [State.EXPIRED, State.EXPIRED, State.OPEN]
-        assert store.size(shuffler.campaign.id, 1) == 0
-    assert ledger.standings()[0].entries == before
-    assert not list(place.batches.iterdir())
+        assert [each.state for each in found] == [RoundState.EXPIRED, RoundState.EXPIRED, RoundState.OPEN]
+        assert store.stored_bytes(shuffler.campaign.id, 1) == 0
+    assert ledger.budget_statuses()[0].entries == before
+    assert not list(place.batches_directory.iterdir())
 
 
+@pytest.mark.exhaustive("True")
 @pytest.mark.parametrize("with_ledger", [True, False])
 def test_a_server_on_a_copy_that_was_put_back(tmp_path: Path, with_ledger: bool) -> None:
     """Before it takes anything it asks the ledger, or looks at its marks; it says so, and goes on with what is next."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    campaign = campaign_of(plan_for(USERS, minimum=30, rounds=2))
+    campaign = create_campaign(plan_for(USERS, minimum=30, rounds=2))
     shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
     place, name = shuffler.place, shuffler.round().name
     key = (place.keys / name).read_bytes()
     copied(place.state, tmp_path / "copy")
     for report in shuffler.reports([0] * 30):
         assert shuffler.post(report)
-    assert shuffler.turn() is State.FORGOTTEN
+    assert shuffler.turn() is RoundState.FORGOTTEN
     shuffler.store.close()
     shutil.rmtree(place.state)
     (tmp_path / "copy").rename(place.state)
@@ -212,20 +211,22 @@ def test_a_server_on_a_copy_that_was_put_back(tmp_path: Path, with_ledger: bool)
     (place.keys / name).write_bytes(key)
     if with_ledger:
         shutil.rmtree(place.keys / "spent")
-    with serving(place.state) as server, Link(server.url) as link:
-        answer = link.ask("POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", bytes(campaign.report_bytes), SENT)
+    with run_server(place.state) as server, HttpClient(server.url) as link:
+        answer = link.request(
+            "POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", bytes(campaign.report_bytes), SENT
+        )
         assert answer.status == 410
     events = [json.loads(line) for line in (place.state / "stderr.log").read_text().splitlines()]
     assert "closed for good" in next(event["reason"] for event in events if event["event"] == "put back")
-    with closing(place.store()) as store:
-        assert store.rounds(campaign.id)[0].state is State.EXPIRED
-    assert place.key(name) is None
+    with closing(place.open_store()) as store:
+        assert store.rounds(campaign.id)[0].state is RoundState.EXPIRED
+    assert place.round_key(name) is None
 
 
 def test_a_server_whose_ledger_is_gone(tmp_path: Path) -> None:
     """Whether its open round was released nobody can tell: it does not start."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS)), ledger.path)
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS)), ledger.path)
     shuffler.store.close()
     (tmp_path / "ledger.sqlite").unlink()
     outcome = run("serve", "--state", str(shuffler.place.state), "--listen", "127.0.0.1:0")
@@ -235,10 +236,10 @@ def test_a_server_whose_ledger_is_gone(tmp_path: Path) -> None:
 
 def test_a_round_that_is_over_is_not_ended_again(tmp_path: Path) -> None:
     """Ending it by hand would count its retention anew."""
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0] * 30):
         shuffler.post(report)
-    assert shuffler.turn() is State.FORGOTTEN
+    assert shuffler.turn() is RoundState.FORGOTTEN
     with pytest.raises(ValueError, match="is forgotten, not open"):
         shuffler.keeper.close_now(shuffler.round(), NOW + 9000)
     assert shuffler.round().closes == NOW + 3600
@@ -248,7 +249,7 @@ def test_a_round_that_is_over_is_not_ended_again(tmp_path: Path) -> None:
 def test_an_operator_sees_where_rounds_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when a slip came first: a wrong key makes no directory that would refuse the right one."""
     monkeypatch.chdir(tmp_path)
-    campaign = campaign_of(plan_for(USERS, rounds=2))
+    campaign = create_campaign(plan_for(USERS, rounds=2))
     campaign.save("campaign.json")
     assert Path("campaign.json").stat().st_mode & 0o044 == 0o044, "others act on it"
     ShufflerKey.new().save(Path("other.key"))
@@ -275,9 +276,9 @@ def test_an_operator_sees_where_rounds_stand(tmp_path: Path, monkeypatch: pytest
 
 def test_why_there_is_no_batch() -> None:
     """In words: the analyst need not know what states are called."""
-    assert "open until 2027-01-15 08:00 UTC; come back" in fetch._words(State.OPEN, NOW)
-    for state in State:
-        assert "{" not in fetch._words(state, NOW)
+    assert "open until 2027-01-15 08:00 UTC; come back" in batch_client._describe_missing_batch(RoundState.OPEN, NOW)
+    for state in RoundState:
+        assert "{" not in batch_client._describe_missing_batch(state, NOW)
 
 
 def test_slips_in_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +286,7 @@ def test_slips_in_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     plan_for(USERS).save("plan.json")
     ANALYST.save(Path("analyst.key"))
-    Path("shuffler.json").write_text(json.dumps(SHUFFLER.public), "utf-8")
+    Path("shuffler.json").write_text(json.dumps(SHUFFLER.public_document), "utf-8")
     made = ("campaign", "create", "plan.json", "--analyst-key", "analyst.key", "--shuffler", "shuffler.json", "--out")
     assert "expected an address" in run(*made, "a.json", "--url", "shuffler.example").err
     assert "plain http is for this machine" in run(*made, "a.json", "--url", "http://shuffler.example").err

@@ -13,14 +13,15 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import Client
+from shuffledp.service.batch_client import fetch_and_open, send
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.fetch import receive_from
-from shuffledp.service.ingest import REPORTS_TYPE
-from shuffledp.service.place import Place
-from shuffledp.service.send import send
-from tests.service import ANALYST, COLOURS, campaign_of, plan_for
-from tests.service.proxies import Tap, caddy_files, nginx_files, running
-from tests.service.server import Server, accepted, end_now, serving, wait_for
+from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
+from shuffledp.service.stores import ShufflerPaths
+from tests.service import ANALYST, COLOURS, create_campaign, plan_for
+from tests.service.proxies import RecordingProxy, caddy_files, nginx_files, run_proxy
+from tests.service.server import Server, accept_campaign, close_round_now, run_server, wait_for_state
+
+pytestmark = pytest.mark.proxy
 
 KINDS: dict[str, Callable[[Path, int], tuple[list[str], int, int]]] = {"nginx": nginx_files, "caddy": caddy_files}
 TELLING = {
@@ -39,7 +40,7 @@ class Front(NamedTuple):
     """A proxy, or two, before a shuffler, and what was heard behind them."""
 
     kind: str
-    tap: Tap
+    tap: RecordingProxy
     first: int
     """The port that clients know."""
     proxy: int
@@ -55,7 +56,7 @@ class Front(NamedTuple):
         self, method: str, path: str, body: bytes | None = None, *, port: int = 0, **more: str
     ) -> http.client.HTTPResponse:
         """With everything that a browser tells about somebody."""
-        kind = {} if body is None else {"Content-Type": REPORTS_TYPE}
+        kind = {} if body is None else {"Content-Type": REPORTS_MEDIA_TYPE}
         link = self.link(port or self.proxy)
         link.request(method, path, body, TELLING | kind | {name.replace("_", "-"): text for name, text in more.items()})
         answer = link.getresponse()
@@ -68,7 +69,7 @@ class Stage(NamedTuple):
     """One shuffler behind all of them."""
 
     campaign: Campaign
-    place: Place
+    place: ShufflerPaths
     server: Server
     fronts: dict[str, Front]
 
@@ -79,16 +80,16 @@ class Stage(NamedTuple):
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    campaign, room = campaign_of(plan_for(30)), tmp_path_factory.mktemp("proxies")
-    place = accepted(room / "state", campaign)
-    with serving(place.state) as server, ExitStack() as stack:
+    campaign, room = create_campaign(plan_for(30)), tmp_path_factory.mktemp("proxies")
+    place = accept_campaign(room / "state", campaign)
+    with run_server(place.state) as server, ExitStack() as stack:
         fronts = {}
         for kind, files in KINDS.items():
             own = room / kind
             own.mkdir()
-            tap = stack.enter_context(Tap(int(server.url.rpartition(":")[2])))
+            tap = stack.enter_context(RecordingProxy(int(server.url.rpartition(":")[2])))
             command, first, proxy = files(own, tap.port)
-            stack.enter_context(running(command, first, own))
+            stack.enter_context(run_proxy(command, first, own))
             fronts[kind] = Front(kind, tap, first, proxy, own)
         yield Stage(campaign, place, server, fronts)
 
@@ -103,7 +104,7 @@ def front(request: pytest.FixtureRequest, stage: Stage, monkeypatch: pytest.Monk
 def test_statuses_pass(front: Front, stage: Stage) -> None:
     """With the headers by which pages of every origin may read them."""
     size, path, shown = stage.campaign.report_bytes, stage.reports, f"/v1/campaigns/{stage.campaign.id}"
-    token = f"Bearer {ANALYST.token(stage.campaign.nonce)}"
+    token = f"Bearer {ANALYST.fetch_token(stage.campaign.nonce)}"
     asked = [
         front.ask("GET", "/v1/campaigns/" + "0" * 64), front.ask("POST", path, b"x"),
         front.ask("POST", path, bytes(size), Content_Type="text/plain"), front.ask("POST", path, bytes(1001 * size)),
@@ -139,7 +140,7 @@ def test_a_slow_client_is_cut_off(front: Front, stage: Stage, half: str) -> None
         return  # The shuffler's own patience ends it, which is tested where it is built.
     link = front.link(front.first)
     link.connect()
-    head = f"POST {stage.reports} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {REPORTS_TYPE}\r\nContent-Length: "
+    head = f"POST {stage.reports} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {REPORTS_MEDIA_TYPE}\r\nContent-Length: "
     link.sock.sendall((head + ("97\r\n\r\nabc" if half == "body" else "")).encode())
     with suppress(ConnectionResetError):
         said = link.sock.recv(100)
@@ -159,16 +160,16 @@ def test_people_take_part(front: Front, stage: Stage, tmp_path: Path) -> None:
     assert heard.count(b"POST ") >= 3
     assert not [told for told in (b"telltale", b"203.0.113", SOMEBODY.encode()) if told in heard]
     # Go's own, the same for everybody.
-    assert front.tap.names() <= NEEDED | ({"user-agent"} if front.kind == "caddy" else set())
+    assert front.tap.header_names() <= NEEDED | ({"user-agent"} if front.kind == "caddy" else set())
 
 
 def test_the_analyst_fetches_through_a_proxy(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody's reports, through either proxy, each once."""
     front = stage.fronts["nginx"]
     monkeypatch.setenv("SSL_CERT_FILE", str(front.room / "localhost.pem"))
-    end_now(stage.place, stage.campaign)
-    wait_for(stage.server, stage.campaign, ANALYST.token(stage.campaign.nonce), "forgotten")
-    made = receive_from(stage.campaign, ANALYST, out=tmp_path / "opened", url=f"https://localhost:{front.proxy}")
+    close_round_now(stage.place, stage.campaign)
+    wait_for_state(stage.server, stage.campaign, ANALYST.fetch_token(stage.campaign.nonce), "forgotten")
+    made = fetch_and_open(stage.campaign, ANALYST, out=tmp_path / "opened", url=f"https://localhost:{front.proxy}")
     assert (made.users, made.refused) == (30, 0)
     for each in stage.fronts.values():
         assert each.ask("POST", stage.reports, bytes(stage.campaign.report_bytes), port=each.first).status == 410

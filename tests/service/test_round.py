@@ -15,24 +15,21 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import CancellingNoise, Plan, PureDUMP, collection, tasks
-from shuffledp.collection import durable, message
-from shuffledp.collection.chain import LedgerFailed
-from shuffledp.collection.guarantee import TooWeak
-from shuffledp.collection.ledger import Ledger, RoundTaken
-from shuffledp.collection.manifest import Manifest
-from shuffledp.service import batch_mixing, opening
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.envelope import REPORT, context
-from shuffledp.service.notice import BatchRecord, Notice
-from shuffledp.service.place import Place
-from shuffledp.service.receive import receive
-from shuffledp.service.round import Keeper
-from shuffledp.service.sealed_report import sealed_reports
-from shuffledp.service.sealing import Sealing
-from shuffledp.service.store import Accepted, Piece, Round, State
-from tests.collection import messages_in
+from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp.collection import message_files
+from shuffledp.collection.message_files import Manifest
+from shuffledp.ledger.ledger import Ledger, RoundTaken
+from shuffledp.ledger.storage import LedgerError
+from shuffledp.service import decryption_pool, rounds
+from shuffledp.service.batch_client import receive
+from shuffledp.service.campaign import BatchStatement, Campaign, CampaignSealer, RoundNotice, seal_reports
+from shuffledp.service.crypto import REPORT_LABEL, build_context
+from shuffledp.service.rounds import RoundManager
+from shuffledp.service.stores import AcceptedCampaign, PostedReports, Round, RoundState, ShufflerPaths
+from shuffledp.storage import durable_files
+from tests.collection import read_messages
 from tests.oracle import hpke
-from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
+from tests.service import ANALYST, COLOURS, SHUFFLER, create_campaign, plan_for
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -44,11 +41,11 @@ class Shuffler:
     """One in a directory, with a campaign."""
 
     def __init__(self, room: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None) -> None:
-        self.place, self.campaign = Place.of(room / "shuffler", None, database), campaign
-        self.place.make(SHUFFLER)
-        self.store = self.place.store()
-        self.accepted = Accepted(campaign, None if ledger is None else str(ledger))
-        self.keeper = Keeper(self.place, self.store)
+        self.place, self.campaign = ShufflerPaths.from_directories(room / "shuffler", None, database), campaign
+        self.place.create_directories(SHUFFLER)
+        self.store = self.place.open_store()
+        self.accepted = AcceptedCampaign(campaign, None if ledger is None else str(ledger))
+        self.keeper = RoundManager(self.place, self.store)
         self.keeper.accept(self.accepted, NOW)
 
     def round(self, number: int = 1) -> Round:
@@ -56,32 +53,32 @@ class Shuffler:
         assert found is not None
         return found
 
-    def notice(self, number: int = 1) -> Notice:
-        return Notice.read(self.campaign, self.round(number).notice)
+    def notice(self, number: int = 1) -> RoundNotice:
+        return RoundNotice.from_signed(self.campaign, self.round(number).notice)
 
     def reports(self, values: Sequence[int], number: int = 1) -> list[bytes]:
         mechanism = self.campaign.plan.mechanism
         wire = mechanism.pack(mechanism.encode(np.array(values)))
-        return [row.tobytes() for row in sealed_reports(self.campaign, self.notice(number), wire)]
+        return [row.tobytes() for row in seal_reports(self.campaign, self.notice(number), wire)]
 
     def post(self, content: bytes, now: float = NOW, number: int = 1) -> bool:
-        return self.store.append([Piece(self.campaign.id, number, content)], now)[0]
+        return self.store.append_reports([PostedReports(self.campaign.id, number, content)], now)[0]
 
-    def turn(self, now: float = NOW + 3600) -> State:
-        self.keeper.turn(int(now))
+    def turn(self, now: float = NOW + 3600) -> RoundState:
+        self.keeper.take_due_steps(int(now))
         return self.round().state
 
 
 @pytest.fixture
 def shuffler(tmp_path: Path) -> Shuffler:
-    return Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    return Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
 
 
 def batch_bytes(shuffler: Shuffler) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in shuffler.place.batch(shuffler.round()).iterdir()}
+    return {path.name: path.read_bytes() for path in shuffler.place.batch_directory(shuffler.round()).iterdir()}
 
 
-def keys_in(place: Place) -> list[str]:
+def keys_in(place: ShufflerPaths) -> list[str]:
     """The rounds that have a key: neither the shuffler's own, nor the marks of what is over."""
     return sorted(path.name for path in place.keys.iterdir() if path.name not in ("identity", "spent"))
 
@@ -90,37 +87,37 @@ def test_a_round_from_open_to_erased(shuffler: Shuffler, tmp_path: Path) -> None
     """Reports with repetitions and garbage; the batch is what the oracle says; nothing is left of what came in."""
     campaign, place = shuffler.campaign, shuffler.place
     reports = shuffler.reports([0, 1] * 20)
-    foreign = campaign.analyst.seal(context(REPORT, campaign.id, 1), bytes(49))
+    foreign = campaign.analyst_key.seal(build_context(REPORT_LABEL, campaign.id, 1), bytes(49))
     for report in [*reports, reports[3], reports[3], bytes(97), foreign]:
         assert shuffler.post(report)
-    key = place.key(shuffler.round().name)
+    key = place.round_key(shuffler.round().name)
     assert key is not None
-    inside = [hpke.opened(key.secret, context(REPORT, campaign.id, 1), report) for report in reports]
+    inside = [hpke.open_envelope(key.secret, build_context(REPORT_LABEL, campaign.id, 1), report) for report in reports]
     assert not shuffler.keeper.is_due(NOW + 3599)
-    assert shuffler.turn(NOW + 3599) is State.OPEN
+    assert shuffler.turn(NOW + 3599) is RoundState.OPEN
     assert not shuffler.post(reports[0], NOW + 3600)
     assert shuffler.keeper.is_due(NOW + 3600)
-    assert shuffler.turn() is State.FORGOTTEN
+    assert shuffler.turn() is RoundState.FORGOTTEN
     assert not shuffler.post(reports[0])
-    statement = BatchRecord.read(campaign, shuffler.round().statement or b"")
+    statement = BatchStatement.from_signed(campaign, shuffler.round().statement or b"")
     assert (statement.manifest.users, statement.repeated, statement.refused) == (USERS, 2, 2)
-    assert messages_in(place.batch(shuffler.round()), 49) == sorted(inside)
-    assert place.key(shuffler.round().name) is None
+    assert read_messages(place.batch_directory(shuffler.round()), 49) == sorted(inside)
+    assert place.round_key(shuffler.round().name) is None
     assert keys_in(place) == []
     assert list(shuffler.store.reports(campaign.id, 1)) == []
-    assert not place.work.exists()
-    made = receive(campaign, ANALYST, place.batch(shuffler.round()), out=tmp_path / "opened")
+    assert not place.work_directory.exists()
+    made = receive(campaign, ANALYST, place.batch_directory(shuffler.round()), out=tmp_path / "opened")
     assert (made.users, made.messages, made.refused) == (USERS, USERS, 0)
     assert collection.estimate(campaign.plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == USERS
-    assert shuffler.turn(NOW + 3600 + 7199) is State.FORGOTTEN
-    assert shuffler.turn(NOW + 3600 + 7200) is State.ERASED
-    assert list(place.batches.iterdir()) == []
+    assert shuffler.turn(NOW + 3600 + 7199) is RoundState.FORGOTTEN
+    assert shuffler.turn(NOW + 3600 + 7200) is RoundState.ERASED
+    assert list(place.batches_directory.iterdir()) == []
     assert not shuffler.keeper.is_due(NOW * 2)
 
 
 def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same reports in another order and other segments, by other processes, sorted on disk: the same bytes."""
-    campaign = campaign_of(plan_for(USERS))
+    campaign = create_campaign(plan_for(USERS))
     first, second, third = (Shuffler(tmp_path / name, campaign) for name in "abc")
     for other in (second, third):
         path = other.place.keys / other.round().name
@@ -133,8 +130,8 @@ def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         shuffler.post(b"".join(reversed(reports[7:])) + reports[0])
     first.turn()
     second.turn()
-    monkeypatch.setattr(batch_mixing, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(opening, "PIECE_ROWS", 3)
+    monkeypatch.setattr(rounds, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(decryption_pool, "CHUNK_ROWS", 3)
     third.turn()
     names = {"messages-00000.parquet", "_manifest.json", "_aside.json"}
     found = [batch_bytes(each) for each in (first, second, third)]
@@ -146,58 +143,58 @@ def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_too_few_are_never_handed_on(tmp_path: Path) -> None:
     """Repetitions and garbage do not count; the window is extended with the same key, then the round expires."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30), extensions=1), ledger.path)
-    (standing,) = ledger.standings()
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30), extensions=1), ledger.path)
+    (standing,) = ledger.budget_statuses()
     assert [entry.users for entry in standing.entries] == [30]
     reports = shuffler.reports([0] * 29)
     for report in [*reports, *reports, *[bytes(97)] * 9]:
         shuffler.post(report)
-    assert shuffler.turn() is State.OPEN
+    assert shuffler.turn() is RoundState.OPEN
     assert (shuffler.round().closes, shuffler.round().extended) == (NOW + 7200, 1)
     assert shuffler.notice() == replace(shuffler.notice(), closes=NOW + 7200)
     assert shuffler.post(reports[0], NOW + 5000)
-    assert list(shuffler.place.batches.iterdir()) == []
-    assert shuffler.turn(NOW + 7200) is State.EXPIRED
+    assert list(shuffler.place.batches_directory.iterdir()) == []
+    assert shuffler.turn(NOW + 7200) is RoundState.EXPIRED
     assert keys_in(shuffler.place) == []
     assert list(shuffler.store.reports(shuffler.campaign.id, 1)) == []
-    assert list(shuffler.place.batches.iterdir()) == []
-    assert ledger.standings()[0].entries == ()
+    assert list(shuffler.place.batches_directory.iterdir()) == []
+    assert ledger.budget_statuses()[0].entries == ()
 
 
 def test_one_more_in_the_extension_is_enough(tmp_path: Path) -> None:
     """What came before it stays in; the ledger is settled with those who came."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30), extensions=1), ledger.path)
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30), extensions=1), ledger.path)
     reports = shuffler.reports([0] * 31)
     for report in reports[:29]:
         shuffler.post(report)
     shuffler.turn()
     for report in reports[29:]:
         shuffler.post(report, NOW + 4000)
-    assert shuffler.turn(NOW + 7200) is State.FORGOTTEN
-    (entry,) = ledger.standings()[0].entries
-    manifest = Manifest.read(shuffler.place.batch(shuffler.round()))
+    assert shuffler.turn(NOW + 7200) is RoundState.FORGOTTEN
+    (entry,) = ledger.budget_statuses()[0].entries
+    manifest = Manifest.read(shuffler.place.batch_directory(shuffler.round()))
     assert (entry.users, entry.state, entry.digest) == (31, "released", manifest.digest)
 
 
 def test_an_empty_round_expires(shuffler: Shuffler) -> None:
     """Nobody came."""
-    assert shuffler.turn() is State.EXPIRED
+    assert shuffler.turn() is RoundState.EXPIRED
 
 
 def test_rounds_follow_each_other(tmp_path: Path) -> None:
     """As many as planned, each with a key of its own; what was sealed for one does not count in another."""
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=2)))
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30, rounds=2)))
     old = shuffler.reports([0] * 30)
     for report in old:
         shuffler.post(report)
-    assert shuffler.turn() is State.FORGOTTEN
-    assert shuffler.round(2).state is State.OPEN
+    assert shuffler.turn() is RoundState.FORGOTTEN
+    assert shuffler.round(2).state is RoundState.OPEN
     assert shuffler.notice(2).key != shuffler.notice(1).key
     for report in [*old, *shuffler.reports([1] * 30, 2)]:
         shuffler.post(report, NOW + 3601, 2)
     shuffler.turn(NOW + 7200)
-    statement = BatchRecord.read(shuffler.campaign, shuffler.round(2).statement or b"")
+    statement = BatchStatement.from_signed(shuffler.campaign, shuffler.round(2).statement or b"")
     assert (statement.manifest.users, statement.refused) == (30, 30)
     assert not shuffler.keeper.is_due(NOW + 7201)
     assert len(shuffler.store.rounds(shuffler.campaign.id)) == 2
@@ -206,28 +203,32 @@ def test_rounds_follow_each_other(tmp_path: Path) -> None:
 def test_several_messages_of_a_client(tmp_path: Path) -> None:
     """They are apart in the batch, all or none of them."""
     plan = Plan(tasks.Frequency(3), PureDUMP(3, dummies=60), users=30, epsilon=20.0, delta=1e-2)
-    shuffler = Shuffler(tmp_path, campaign_of(plan))
+    shuffler = Shuffler(tmp_path, create_campaign(plan))
     reports = shuffler.reports([0, 1, 2] * 10)
     assert {len(report) for report in reports} == {61 * 49 + 48}
     for report in reports:
         shuffler.post(report)
-    assert shuffler.turn() is State.FORGOTTEN
-    made = receive(shuffler.campaign, ANALYST, shuffler.place.batch(shuffler.round()), out=tmp_path / "opened")
+    assert shuffler.turn() is RoundState.FORGOTTEN
+    made = receive(
+        shuffler.campaign, ANALYST, shuffler.place.batch_directory(shuffler.round()), out=tmp_path / "opened"
+    )
     assert (made.users, made.messages) == (30, 30 * 61)
     assert collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == 30
 
 
 def test_noise_of_the_shuffler(tmp_path: Path) -> None:
     """It is drawn when the round is mixed, and sealed like everybody's."""
-    mechanism = next(one for one in CancellingNoise.examples() if one.crowd.by_shuffler)
+    mechanism = next(one for one in CancellingNoise.examples() if one.message_plan.has_shuffler_noise)
     plan = Plan(tasks.Frequency(mechanism.options), mechanism, users=30, epsilon=20.0, delta=1e-2)
-    shuffler = Shuffler(tmp_path, campaign_of(plan))
+    shuffler = Shuffler(tmp_path, create_campaign(plan))
     for report in shuffler.reports([0, 1] * 15):
         shuffler.post(report)
-    assert shuffler.turn() is State.FORGOTTEN
-    made = receive(shuffler.campaign, ANALYST, shuffler.place.batch(shuffler.round()), out=tmp_path / "opened")
+    assert shuffler.turn() is RoundState.FORGOTTEN
+    made = receive(
+        shuffler.campaign, ANALYST, shuffler.place.batch_directory(shuffler.round()), out=tmp_path / "opened"
+    )
     assert made.noise == "shuffler"
-    assert made.messages > 30 * shuffler.campaign.messages
+    assert made.messages > 30 * shuffler.campaign.messages_per_user
     assert collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == 30
 
 
@@ -235,10 +236,10 @@ def test_a_budget_refuses_a_campaign(tmp_path: Path) -> None:
     """Nothing is kept of it."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     ledger.set_budget("everyone", 0.01, 1e-6)
-    with pytest.raises(TooWeak):
-        Shuffler(tmp_path, campaign_of(plan_for(USERS)), ledger.path)
-    place = Place.of(tmp_path / "shuffler")
-    assert place.store().accepted() == []
+    with pytest.raises(GuaranteeTooWeak):
+        Shuffler(tmp_path, create_campaign(plan_for(USERS)), ledger.path)
+    place = ShufflerPaths.from_directories(tmp_path / "shuffler")
+    assert place.open_store().accepted_campaigns() == []
     assert keys_in(place) == []
 
 
@@ -246,26 +247,26 @@ def test_a_round_is_released_once_under_one_ledger(tmp_path: Path) -> None:
     """It stands there with its plan and number: neither another campaign nor the roles release it again."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     plan = plan_for(USERS, minimum=30, rounds=2)
-    shuffler = Shuffler(tmp_path, campaign_of(plan), ledger.path)
+    shuffler = Shuffler(tmp_path, create_campaign(plan), ledger.path)
     reports = shuffler.reports([0, 1] * 20)
     for report in [*reports, *reports]:
         assert shuffler.post(report)
-    assert shuffler.turn() is State.FORGOTTEN
-    assert BatchRecord.read(shuffler.campaign, shuffler.round().statement or b"").manifest.users == USERS
-    first, second = ledger.standings("everyone")[0].entries
+    assert shuffler.turn() is RoundState.FORGOTTEN
+    assert BatchStatement.from_signed(shuffler.campaign, shuffler.round().statement or b"").manifest.users == USERS
+    first, second = ledger.budget_statuses("everyone")[0].entries
     assert (first.plan, first.round, first.rounds, first.state) == (plan.fingerprint, 1, 2, "released")
     assert (second.plan, second.round, second.state) == (plan.fingerprint, 2, "reserved")
     (tmp_path / "other").mkdir()
     with pytest.raises(RoundTaken, match=r"round 1 of 2 of the plan .* was released on"):
-        Shuffler(tmp_path / "other", campaign_of(plan), ledger.path)
+        Shuffler(tmp_path / "other", create_campaign(plan), ledger.path)
     collection.encode(plan, pa.array([*COLOURS] * 10), out=tmp_path / "late.messages", round_number=1)
     with pytest.raises(RoundTaken, match="was released on"):
         collection.shuffle([tmp_path / "late.messages"], out=tmp_path / "late", plan=plan, ledger=ledger.path)
     # The same messages, opened and read, are no second release.
-    receive(shuffler.campaign, ANALYST, shuffler.place.batch(shuffler.round()), out=tmp_path / "opened")
+    receive(shuffler.campaign, ANALYST, shuffler.place.batch_directory(shuffler.round()), out=tmp_path / "opened")
     report = collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r", ledger=ledger.path)
     assert report.guarantee.round_number == 1
-    assert len(ledger.standings("everyone")[0].entries) == 2
+    assert len(ledger.budget_statuses("everyone")[0].entries) == 2
 
 
 def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:
@@ -274,21 +275,21 @@ def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:
         shuffler.post(report)
     (shuffler.place.keys / shuffler.round().name).unlink()
     assert shuffler.keeper.is_due(NOW)
-    assert shuffler.turn(NOW) is State.EXPIRED
+    assert shuffler.turn(NOW) is RoundState.EXPIRED
 
 
 def test_closing_and_giving_up_by_hand(tmp_path: Path) -> None:
     """The minimum holds all the same, and what is signed cannot be taken back."""
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0] * 30):
         shuffler.post(report)
     shuffler.keeper.close_now(shuffler.round(), NOW + 10)
-    assert shuffler.round().state is State.FORGOTTEN
+    assert shuffler.round().state is RoundState.FORGOTTEN
     with pytest.raises(ValueError, match="cannot be taken back"):
-        shuffler.keeper.expire(shuffler.accepted, shuffler.round())
-    other = Shuffler(tmp_path / "other", campaign_of(plan_for(USERS)))
-    other.keeper.expire(other.accepted, other.round())
-    assert other.round().state is State.EXPIRED
+        shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    other = Shuffler(tmp_path / "other", create_campaign(plan_for(USERS)))
+    other.keeper.give_up_round(other.accepted, other.round())
+    assert other.round().state is RoundState.EXPIRED
 
 
 # --- what is left, and what is put back ---------------------------------------------------------------------------
@@ -306,64 +307,64 @@ def stopped_before(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch, owner: A
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, stop)
-        patched.setattr(durable.shutil, "rmtree", lambda *_, **__: None)
+        patched.setattr(durable_files.shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(Stopped):
             shuffler.turn()
 
 
 def messages_left(shuffler: Shuffler) -> int:
     """How many messages below the state directory open by the analyst's key."""
-    info, width = Sealing(shuffler.campaign, 1).info, shuffler.campaign.message_bytes
-    opener, found = opening.Opener(ANALYST.private, info), 0
+    info, width = CampaignSealer(shuffler.campaign, 1).info, shuffler.campaign.message_bytes
+    opener, found = decryption_pool.EnvelopeOpener(ANALYST.private_key, info), 0
     for path in shuffler.place.state.rglob("*.parquet"):
-        wires = list(message.read([path], width))
-        found += sum(len(opened) for opened, _ in opener.all(wires, sum(map(len, wires)), 1))
+        wires = list(message_files.read_messages([path], width))
+        found += sum(len(opened) for opened, _ in opener.open_all(wires, sum(map(len, wires)), 1))
     return found
 
 
 @pytest.mark.parametrize(("killed", "with_ledger"), [
-    ("sync_tree", False), ("rename", True), ("settle", True), ("signed", True), ("signed", False),
+    ("sync_tree", False), ("rename", True), ("settle", True), ("sign", True), ("sign", False),
 ])  # fmt: skip
 def test_expiry_leaves_nothing_that_opens(
     tmp_path: Path, killed: str, with_ledger: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until the statement is signed a round can be given up; then neither batches, whole or not, nor work are left."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    campaign = campaign_of(plan_for(USERS, minimum=30))
+    campaign = create_campaign(plan_for(USERS, minimum=30))
     shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    owners = {"rename": durable, "sync_tree": durable, "settle": Ledger, "signed": BatchRecord}
+    owners = {"rename": durable_files, "sync_tree": durable_files, "settle": Ledger, "sign": BatchStatement}
     stopped_before(shuffler, monkeypatch, owners[killed], killed)
     assert messages_left(shuffler) == USERS
-    shuffler.place.work.mkdir(exist_ok=True)
-    (shuffler.place.work / "run").touch()
-    assert shuffler.round().state is State.CLOSING
-    shuffler.keeper.expire(shuffler.accepted, shuffler.round())
-    assert shuffler.turn() is State.EXPIRED
+    shuffler.place.work_directory.mkdir(exist_ok=True)
+    (shuffler.place.work_directory / "run").touch()
+    assert shuffler.round().state is RoundState.CLOSING
+    shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    assert shuffler.turn() is RoundState.EXPIRED
     assert messages_left(shuffler) == 0
-    assert list(shuffler.place.batches.iterdir()) == []
-    assert not shuffler.place.work.exists()
+    assert list(shuffler.place.batches_directory.iterdir()) == []
+    assert not shuffler.place.work_directory.exists()
     assert keys_in(shuffler.place) == []
     # What the ledger was told to be released stays counted.
-    assert len(ledger.standings()[0].entries) == (with_ledger and killed == "signed")
+    assert len(ledger.budget_statuses()[0].entries) == (with_ledger and killed == "sign")
 
 
 def test_expiry_that_is_killed_is_not_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator gave it up: a batch that is whole is not handed on by the next process."""
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
+    stopped_before(shuffler, monkeypatch, BatchStatement, "sign")
 
     def stop(*_: object) -> None:
         raise Stopped
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "destroy_key", stop)
+        patched.setattr(ShufflerPaths, "destroy_round_key", stop)
         with pytest.raises(Stopped):
-            shuffler.keeper.expire(shuffler.accepted, shuffler.round())
-    assert shuffler.turn() is State.EXPIRED
+            shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    assert shuffler.turn() is RoundState.EXPIRED
     assert messages_left(shuffler) == 0
 
 
@@ -371,31 +372,31 @@ def test_what_cannot_be_removed_is_not_called_expired(shuffler: Shuffler, monkey
     """The step is done again when it can be."""
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
+    stopped_before(shuffler, monkeypatch, BatchStatement, "sign")
     with monkeypatch.context() as patched:
-        patched.setattr(durable.shutil, "rmtree", lambda *_, **__: None)
+        patched.setattr(durable_files.shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(OSError, match="batches"):
-            shuffler.keeper.expire(shuffler.accepted, shuffler.round())
-    assert shuffler.round().state is State.CLOSING
-    assert shuffler.turn() is State.EXPIRED
+            shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    assert shuffler.round().state is RoundState.CLOSING
+    assert shuffler.turn() is RoundState.EXPIRED
 
 
 def test_expiry_on_a_full_disk(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark needs room, which there is when what is to be destroyed is gone."""
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
-    batch, spend = shuffler.place.batch(shuffler.round()), Place.spend
+    stopped_before(shuffler, monkeypatch, BatchStatement, "sign")
+    batch, spend = shuffler.place.batch_directory(shuffler.round()), ShufflerPaths.mark_finished
 
-    def full(self: Place, name: str, digest: str = "") -> None:
+    def full(self: ShufflerPaths, name: str, digest: str = "") -> None:
         if batch.exists():
             raise OSError(errno.ENOSPC, "No space left on device")
         spend(self, name, digest)
 
-    monkeypatch.setattr(Place, "spend", full)
-    shuffler.keeper.expire(shuffler.accepted, shuffler.round())
-    assert shuffler.round().state is State.EXPIRED
-    assert shuffler.place.spent(shuffler.round().name) == ""
+    monkeypatch.setattr(ShufflerPaths, "mark_finished", full)
+    shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    assert shuffler.round().state is RoundState.EXPIRED
+    assert shuffler.place.finished_digest(shuffler.round().name) == ""
 
 
 @pytest.mark.parametrize("killed", ["rename", "sync_tree"])
@@ -403,14 +404,14 @@ def test_a_start_sweeps_what_was_left(shuffler: Shuffler, killed: str, monkeypat
     """Unfinished batches, work, and what rounds that are over had; a round that can go on does."""
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    stopped_before(shuffler, monkeypatch, durable, killed)
+    stopped_before(shuffler, monkeypatch, durable_files, killed)
     place, name = shuffler.place, shuffler.round().name
-    place.work.mkdir(exist_ok=True)
-    (place.work / "run").touch()
+    place.work_directory.mkdir(exist_ok=True)
+    (place.work_directory / "run").touch()
     assert messages_left(shuffler) == USERS
     shuffler.keeper.recover(NOW)
-    assert (messages_left(shuffler), place.work.exists()) == (0, False)
-    assert shuffler.turn() is State.FORGOTTEN
+    assert (messages_left(shuffler), place.work_directory.exists()) == (0, False)
+    assert shuffler.turn() is RoundState.FORGOTTEN
     (place.keys / name).write_bytes(b"key of a copy that was put back")
     shuffler.keeper.recover(NOW)
     assert keys_in(place) == []
@@ -421,11 +422,11 @@ def test_a_forgotten_round_has_one_batch(shuffler: Shuffler, monkeypatch: pytest
     """What a killed process left of it goes with the key."""
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    stopped_before(shuffler, monkeypatch, Place, "destroy_key")
-    batch = shuffler.place.batch(shuffler.round())
+    stopped_before(shuffler, monkeypatch, ShufflerPaths, "destroy_round_key")
+    batch = shuffler.place.batch_directory(shuffler.round())
     shutil.copytree(batch, batch.with_name(f"{batch.name}.unfinished-00"))
-    assert shuffler.turn() is State.FORGOTTEN
-    assert list(shuffler.place.batches.iterdir()) == [batch]
+    assert shuffler.turn() is RoundState.FORGOTTEN
+    assert list(shuffler.place.batches_directory.iterdir()) == [batch]
     assert messages_left(shuffler) == USERS
 
 
@@ -437,15 +438,15 @@ def put_back(shuffler: Shuffler, tmp_path: Path, with_keys: bool) -> Shuffler:
     shuffler.store.close()
     for there, copy in copies:
         shutil.copytree(there, copy)
-    shuffler.store = shuffler.place.store()
-    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
-    assert shuffler.turn() is State.FORGOTTEN
+    shuffler.store = shuffler.place.open_store()
+    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
+    assert shuffler.turn() is RoundState.FORGOTTEN
     shuffler.store.close()
     for there, copy in copies:
         shutil.rmtree(there)
         copy.rename(there)
-    shuffler.store = shuffler.place.store()
-    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    shuffler.store = shuffler.place.open_store()
+    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
     return shuffler
 
 
@@ -461,7 +462,7 @@ def test_a_round_that_was_handed_on_is_closed_for_good(
     Only where keys and state are put back, and no ledger is kept, can nobody know.
     """
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    campaign = campaign_of(plan_for(USERS, minimum=30, rounds=2), extensions=1)
+    campaign = create_campaign(plan_for(USERS, minimum=30, rounds=2), extensions=1)
     shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
     reports = shuffler.reports([0] * USERS)
     for report in reports[:-1]:
@@ -471,35 +472,35 @@ def test_a_round_that_was_handed_on_is_closed_for_good(
     if not with_keys:
         # As if it had been kept elsewhere: without a key a round is given up anyway.
         (shuffler.place.keys / shuffler.round().name).write_bytes(key)
-    before = [entry.digest for entry in ledger.standings()[0].entries]
-    assert shuffler.round().state is State.OPEN
-    shuffler.keeper = replace(shuffler.keeper, logs=True)
+    before = [entry.digest for entry in ledger.budget_statuses()[0].entries]
+    assert shuffler.round().state is RoundState.OPEN
+    shuffler.keeper = replace(shuffler.keeper, is_logging=True)
     if how == "start":
         shuffler.keeper.recover(NOW)
     elif how == "clock":
         shuffler.post(reports[-1])
-        shuffler.keeper.turn(NOW + 3600)
+        shuffler.keeper.take_due_steps(NOW + 3600)
     elif how == "close":
         with pytest.raises(ValueError, match=r"round 1 was handed on .* closed for good"):
             shuffler.keeper.close_now(shuffler.round(), NOW)
     elif how == "expire":
-        shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+        shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
     else:
         shuffler.keeper.accept(shuffler.accepted, NOW)
-    assert shuffler.round().state is State.EXPIRED
+    assert shuffler.round().state is RoundState.EXPIRED
     assert ("put back" in capsys.readouterr().err) == (how in ("start", "clock", "accept"))
-    assert shuffler.store.size(campaign.id, 1) == 0
+    assert shuffler.store.stored_bytes(campaign.id, 1) == 0
     assert messages_left(shuffler) == 0
     assert keys_in(shuffler.place) in ([], [f"{campaign.id}-2"])
-    shuffler.keeper.turn(NOW + 3601)
-    assert [each.state for each in shuffler.store.rounds(campaign.id)] == [State.EXPIRED, State.OPEN]
-    assert [entry.digest for entry in ledger.standings()[0].entries if entry.digest] == [x for x in before if x]
+    shuffler.keeper.take_due_steps(NOW + 3601)
+    assert [each.state for each in shuffler.store.rounds(campaign.id)] == [RoundState.EXPIRED, RoundState.OPEN]
+    assert [entry.digest for entry in ledger.budget_statuses()[0].entries if entry.digest] == [x for x in before if x]
 
 
 def test_a_ledger_that_refuses_does_not_hold_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mixed from a copy that was put back, before the ledger was asked: the ledger knows other messages."""
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)), ledger.path)
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)), ledger.path)
     reports = shuffler.reports([0] * USERS)
     for report in reports[:-1]:
         shuffler.post(report)
@@ -507,31 +508,33 @@ def test_a_ledger_that_refuses_does_not_hold_a_round(tmp_path: Path, monkeypatch
     shuffler.post(reports[-1])
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "has_released", lambda *_: False)
-        with pytest.raises(LedgerFailed, match="with other messages"):
+        with pytest.raises(LedgerError, match="with other messages"):
             shuffler.turn()
-    assert shuffler.place.batch(shuffler.round()).exists()
-    assert shuffler.turn() is State.EXPIRED
+    assert shuffler.place.batch_directory(shuffler.round()).exists()
+    assert shuffler.turn() is RoundState.EXPIRED
     assert messages_left(shuffler) == 0
 
 
 def test_a_round_that_expired_is_not_opened_again(tmp_path: Path) -> None:
     """Its people were asked; a copy from before it was opened does not know that."""
-    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=3)))
+    shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30, rounds=3)))
     shuffler.store.close()
     shutil.copytree(shuffler.place.state, tmp_path / "copy")
-    shuffler.store = shuffler.place.store()
-    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    shuffler.store = shuffler.place.open_store()
+    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
     for later in (NOW + 3600, NOW + 7200):
-        shuffler.keeper.turn(later)
-    assert shuffler.round(2).state is State.EXPIRED
+        shuffler.keeper.take_due_steps(later)
+    assert shuffler.round(2).state is RoundState.EXPIRED
     shuffler.store.close()
     shutil.rmtree(shuffler.place.state)
     (tmp_path / "copy").rename(shuffler.place.state)
-    shuffler.store = shuffler.place.store()
-    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    shuffler.store = shuffler.place.open_store()
+    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
     for _ in range(3):
-        shuffler.keeper.turn(NOW + 7201)
-    assert [each.state for each in shuffler.store.rounds(shuffler.campaign.id)] == [State.EXPIRED] * 2 + [State.OPEN]
+        shuffler.keeper.take_due_steps(NOW + 7201)
+    assert [each.state for each in shuffler.store.rounds(shuffler.campaign.id)] == [RoundState.EXPIRED] * 2 + [
+        RoundState.OPEN
+    ]
 
 
 # --- where keys are -----------------------------------------------------------------------------------------------
@@ -545,13 +548,13 @@ def test_keys_are_outside_of_the_state(shuffler: Shuffler, tmp_path: Path, monke
     assert not any(key in path.read_bytes() for path in place.state.rglob("*") if path.is_file())
     for keys in (place.state / "keys", place.state, tmp_path, place.state / "a" / ".." / "b"):
         with pytest.raises(ValueError, match="neither may be in the other"):
-            Place.of(place.state, keys)
+            ShufflerPaths.from_directories(place.state, keys)
     (tmp_path / "link").symlink_to(place.state)
     with pytest.raises(ValueError, match="neither may be in the other"):
-        Place.of(place.state, tmp_path / "link" / "keys")
-    assert Place.of(tmp_path / "shuffler" / ".").keys == place.keys
+        ShufflerPaths.from_directories(place.state, tmp_path / "link" / "keys")
+    assert ShufflerPaths.from_directories(tmp_path / "shuffler" / ".").keys == place.keys
     monkeypatch.chdir(place.state)
-    assert Place.of(Path()).keys == place.keys
+    assert ShufflerPaths.from_directories(Path()).keys == place.keys
 
 
 def test_keys_of_an_older_version_are_to_be_moved(shuffler: Shuffler) -> None:
@@ -560,44 +563,44 @@ def test_keys_of_an_older_version_are_to_be_moved(shuffler: Shuffler) -> None:
     place.keys.rename(within)
     for keys in (None, within):
         with pytest.raises(ValueError, match=rf"mv {within} {place.keys}"):
-            Place.of(place.state, keys)
+            ShufflerPaths.from_directories(place.state, keys)
     within.rename(place.keys)
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    assert Place.of(place.state).identity == SHUFFLER
-    assert shuffler.turn() is State.FORGOTTEN
+    assert ShufflerPaths.from_directories(place.state).signing_key == SHUFFLER
+    assert shuffler.turn() is RoundState.FORGOTTEN
 
 
 def test_directories_of_others_are_refused(shuffler: Shuffler) -> None:
     """Whoever can write there could put back a key, or take away a mark."""
     for directory in (shuffler.place.state, shuffler.place.keys):
         directory.chmod(0o777)
-        with pytest.raises(durable.ForeignFile, match=directory.name):
-            _ = shuffler.place.identity
+        with pytest.raises(durable_files.ForeignFile, match=directory.name):
+            _ = shuffler.place.signing_key
         directory.chmod(0o700)
     shuffler.place.keys.chmod(0o755)
     with pytest.raises(ValueError, match="chmod 700"):
-        _ = shuffler.place.identity
+        _ = shuffler.place.signing_key
 
 
 def test_another_shufflers_campaign(tmp_path: Path, shuffler: Shuffler) -> None:
     """Is refused, and a directory has one identity."""
-    from shuffledp.service.key_file import ShufflerKey
+    from shuffledp.service.crypto import ShufflerKey
 
     stranger = ShufflerKey.new()
     with pytest.raises(ValueError, match="another shuffler"):
-        shuffler.place.make(stranger)
-    elsewhere = Place.of(tmp_path / "elsewhere")
-    elsewhere.make(stranger)
+        shuffler.place.create_directories(stranger)
+    elsewhere = ShufflerPaths.from_directories(tmp_path / "elsewhere")
+    elsewhere.create_directories(stranger)
     with pytest.raises(ValueError, match="another shuffler"):
-        Keeper(elsewhere, elsewhere.store()).accept(shuffler.accepted, NOW)
+        RoundManager(elsewhere, elsewhere.open_store()).accept(shuffler.accepted, NOW)
     with pytest.raises(ValueError, match="campaign accept"):
-        _ = Place.of(tmp_path / "nowhere").identity
+        _ = ShufflerPaths.from_directories(tmp_path / "nowhere").signing_key
 
 
 def test_one_process_at_a_time(shuffler: Shuffler) -> None:
     """The other one is told at once."""
-    with shuffler.place.alone(), pytest.raises(BlockingIOError), shuffler.place.alone():
+    with shuffler.place.lock_rounds(), pytest.raises(BlockingIOError), shuffler.place.lock_rounds():
         pass
 
 
@@ -615,19 +618,19 @@ def test_the_batch_keeps_to_the_files_of_the_roles(shuffler: Shuffler) -> None:
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
     shuffler.turn()
-    manifest = Manifest.read(shuffler.place.batch(shuffler.round()))
-    assert manifest.plan == Sealing(shuffler.campaign).identity(shuffler.campaign.plan, 1)
+    manifest = Manifest.read(shuffler.place.batch_directory(shuffler.round()))
+    assert manifest.plan == CampaignSealer(shuffler.campaign).identity(shuffler.campaign.plan, 1)
 
 
 def test_processes_share_the_opening(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same result, in the same order."""
-    monkeypatch.setattr(opening, "WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(opening, "PIECE_ROWS", 4)
-    private = ANALYST.private
-    rows = private.public.seal_rows(b"info", np.arange(20, dtype=np.uint8).reshape(10, 2))
+    monkeypatch.setattr(decryption_pool, "MIN_PARALLEL_ROWS", 1)
+    monkeypatch.setattr(decryption_pool, "CHUNK_ROWS", 4)
+    private = ANALYST.private_key
+    rows = private.public_key.seal_rows(b"info", np.arange(20, dtype=np.uint8).reshape(10, 2))
     rows = np.concatenate([rows, np.zeros_like(rows[:1])])
-    opener = opening.Opener(private, b"info")
-    found = list(opener.all([rows], len(rows), workers=2))
+    opener = decryption_pool.EnvelopeOpener(private, b"info")
+    found = list(opener.open_all([rows], len(rows), workers=2))
     assert b"".join(opened.tobytes() for opened, _ in found) == bytes(range(20))
     assert sum(bad for _, bad in found) == 1
 

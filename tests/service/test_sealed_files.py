@@ -10,37 +10,35 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import CancellingNoise, Plan, collection, tasks
-from shuffledp.collection import bundle
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.lot import USERS, Lot
-from shuffledp.collection.manifest import Manifest
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.key_file import AnalystKey
-from shuffledp.service.receive import receive
-from shuffledp.service.sealing import Sealing
+from shuffledp.collection import message_files
+from shuffledp.collection.message_files import USERS, BatchSpec, Manifest
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.service.batch_client import receive
+from shuffledp.service.campaign import Campaign, CampaignSealer
+from shuffledp.service.crypto import AnalystKey
 from tests.cli import run
-from tests.collection import bundled, messages_in
+from tests.collection import read_encoded_file, read_messages
 from tests.oracle import hpke
-from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
+from tests.service import ANALYST, COLOURS, SHUFFLER, create_campaign, plan_for
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-CAMPAIGN = campaign_of(plan_for(users=60, minimum=40))
+CAMPAIGN = create_campaign(plan_for(users=60, minimum=40))
 VALUES = pa.array([COLOURS[number % 3] for number in range(60)])
 
 
 def mixed(room: Path, campaign: Campaign = CAMPAIGN, extra: list[bytes] | None = None) -> Path:
     """What the shuffler hands on: the messages of two encoders, and rows of anybody's."""
-    sealing, plan = Sealing(campaign), campaign.plan
+    sealing, plan = CampaignSealer(campaign), campaign.plan
     files = []
     for number, part in enumerate((VALUES[:20], VALUES[20:])):
         files.append(room / f"{number}.messages")
         collection.encode(plan, part, out=files[-1], wrapper=sealing)
     if extra:
         wire = np.frombuffer(b"".join(extra), dtype=np.uint8).reshape(len(extra), -1)
-        lot = Lot(sealing.identity(plan, 1), wire.shape[1], len(wire), 1, len(wire), len(wire), USERS)
+        lot = BatchSpec(sealing.identity(plan, 1), wire.shape[1], len(wire), 1, len(wire), len(wire), USERS)
         files.append(room / "extra.messages")
-        bundle.write(files[-1], lot, [wire])
+        message_files.write_encoded_file(files[-1], lot, [wire])
     collection.shuffle(files, out=room / "shuffled", plan=plan, wrapper=sealing)
     return room / "shuffled"
 
@@ -48,11 +46,11 @@ def mixed(room: Path, campaign: Campaign = CAMPAIGN, extra: list[bytes] | None =
 def test_sealed_messages_are_estimated(tmp_path: Path) -> None:
     """What comes out is what the oracle opens, in order; one ledger counts it once."""
     there, ledger = mixed(tmp_path), Ledger.create(tmp_path / "ledger.sqlite")
-    sealed = messages_in(there, 49)
-    assert sealed == sorted([*bundled(tmp_path / "0.messages"), *bundled(tmp_path / "1.messages")])
+    sealed = read_messages(there, 49)
+    assert sealed == sorted([*read_encoded_file(tmp_path / "0.messages"), *read_encoded_file(tmp_path / "1.messages")])
     made = receive(CAMPAIGN, ANALYST, there, out=tmp_path / "opened")
-    opened = [hpke.opened(ANALYST.private.secret, Sealing(CAMPAIGN).info, row) for row in sealed]
-    assert messages_in(tmp_path / "opened", 1) == sorted(opened)
+    opened = [hpke.open_envelope(ANALYST.private_key.secret, CampaignSealer(CAMPAIGN).info, row) for row in sealed]
+    assert read_messages(tmp_path / "opened", 1) == sorted(opened)
     assert (made.users, made.messages, made.refused) == (60, 60, 0)
     assert made.digest == Manifest.read(there).digest
     report = collection.estimate(CAMPAIGN.plan, tmp_path / "opened", out=tmp_path / "result", ledger=ledger.path)
@@ -66,23 +64,23 @@ def test_sealed_messages_are_estimated(tmp_path: Path) -> None:
 
 def test_the_shuffler_and_the_analyst_may_keep_one_ledger(tmp_path: Path) -> None:
     """The same messages, sealed and opened, count once."""
-    ledger, sealing = Ledger.create(tmp_path / "ledger.sqlite"), Sealing(CAMPAIGN)
+    ledger, sealing = Ledger.create(tmp_path / "ledger.sqlite"), CampaignSealer(CAMPAIGN)
     collection.encode(CAMPAIGN.plan, VALUES, out=tmp_path / "a.messages", wrapper=sealing)
     collection.shuffle(
         [tmp_path / "a.messages"], out=tmp_path / "s", plan=CAMPAIGN.plan, wrapper=sealing, ledger=ledger.path
     )
     receive(CAMPAIGN, ANALYST, tmp_path / "s", out=tmp_path / "o")
     collection.estimate(CAMPAIGN.plan, tmp_path / "o", out=tmp_path / "r", ledger=ledger.path)
-    (standing,) = ledger.standings()
+    (standing,) = ledger.budget_statuses()
     assert [entry.users for entry in standing.entries] == [60]
 
 
 def test_bad_rows_are_counted_and_stop_nobody(tmp_path: Path) -> None:
     """Garbage, a repetition, another campaign's message and one that is no message: each takes a user off."""
-    other = campaign_of(CAMPAIGN.plan)
-    again = CAMPAIGN.analyst.seal(Sealing(CAMPAIGN).info, b"\x02")
-    extra = [bytes(49), again, again, CAMPAIGN.analyst.seal(Sealing(other).info, b"\x00"),
-             CAMPAIGN.analyst.seal(Sealing(CAMPAIGN).info, b"\xff")]  # fmt: skip
+    other = create_campaign(CAMPAIGN.plan)
+    again = CAMPAIGN.analyst_key.seal(CampaignSealer(CAMPAIGN).info, b"\x02")
+    extra = [bytes(49), again, again, CAMPAIGN.analyst_key.seal(CampaignSealer(other).info, b"\x00"),
+             CAMPAIGN.analyst_key.seal(CampaignSealer(CAMPAIGN).info, b"\xff")]  # fmt: skip
     made = receive(CAMPAIGN, ANALYST, mixed(tmp_path, extra=extra), out=tmp_path / "opened")
     assert (made.users, made.messages, made.refused) == (65, 62, 3)
     report = collection.estimate(CAMPAIGN.plan, tmp_path / "opened", out=tmp_path / "result")
@@ -92,16 +90,16 @@ def test_bad_rows_are_counted_and_stop_nobody(tmp_path: Path) -> None:
 
 def test_noise_of_the_shuffler_is_sealed(tmp_path: Path) -> None:
     """It looks like everybody else's messages, and is in the estimate."""
-    mechanism = next(one for one in CancellingNoise.examples() if one.crowd.by_shuffler)
+    mechanism = next(one for one in CancellingNoise.examples() if one.message_plan.has_shuffler_noise)
     plan = Plan(tasks.Frequency(mechanism.options), mechanism, users=30, epsilon=20.0, delta=1e-2)
-    campaign = campaign_of(plan)
-    sealing = Sealing(campaign)
+    campaign = create_campaign(plan)
+    sealing = CampaignSealer(campaign)
     collection.encode(plan, pa.array([0, 1] * 15), out=tmp_path / "a.messages", wrapper=sealing)
     with pytest.raises(ValueError, match="--plan"):
         collection.shuffle([tmp_path / "a.messages"], out=tmp_path / "none")
-    sent = len(bundled(tmp_path / "a.messages"))
+    sent = len(read_encoded_file(tmp_path / "a.messages"))
     total = collection.shuffle([tmp_path / "a.messages"], out=tmp_path / "s", plan=plan, wrapper=sealing)
-    assert total > sent == 30 * campaign.messages
+    assert total > sent == 30 * campaign.messages_per_user
     made = receive(campaign, ANALYST, tmp_path / "s", out=tmp_path / "o")
     assert (made.messages, made.refused, made.noise) == (total, 0, "shuffler")
     assert collection.estimate(plan, tmp_path / "o", out=tmp_path / "r").guarantee.users == 30
@@ -113,11 +111,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another key"):
         receive(CAMPAIGN, AnalystKey.new(), there, out=tmp_path / "opened")
     with pytest.raises(ValueError, match="another campaign"):
-        receive(campaign_of(CAMPAIGN.plan), ANALYST, there, out=tmp_path / "opened")
+        receive(create_campaign(CAMPAIGN.plan), ANALYST, there, out=tmp_path / "opened")
     with pytest.raises(ValueError, match="at most 1"):
         receive(CAMPAIGN, ANALYST, there, out=tmp_path / "opened", round_number=2)
     with pytest.raises(ValueError, match="not about this plan"):
-        collection.encode(plan_for(users=61), VALUES, out=tmp_path / "x.messages", wrapper=Sealing(CAMPAIGN))
+        collection.encode(plan_for(users=61), VALUES, out=tmp_path / "x.messages", wrapper=CampaignSealer(CAMPAIGN))
     told = json.loads((there / "_manifest.json").read_text())
     (there / "_manifest.json").write_text(json.dumps(told | {"noise": "shuffler"}))
     with pytest.raises(ValueError, match="was to draw the noise"):
@@ -135,7 +133,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
     def done(*arguments: str) -> str:
         outcome = run(*arguments)
-        assert (outcome.status, outcome.complaints) == (0, "")
+        assert (outcome.status, outcome.stderr_complaints) == (0, "")
         return outcome.out
 
     assert json.loads(done("keys", "new", at["analyst.key"]))["kem"] == 32
@@ -160,4 +158,4 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (outcome.status, outcome.out) == (2, "")
     assert run("campaign", "create", at["plan.json"], "--analyst-key", at["analyst.key"], "--shuffler", at["plan.json"],
                "--out", str(tmp_path / "y")).status == 2  # fmt: skip
-    assert SHUFFLER.public != json.loads(identity)
+    assert SHUFFLER.public_document != json.loads(identity)

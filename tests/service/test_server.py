@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import Client
+from shuffledp.service.batch_client import fetch_and_open, send
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.fetch import receive_from
-from shuffledp.service.link import Link
-from shuffledp.service.send import send
+from shuffledp.service.client import HttpClient
 from tests.cli import run
-from tests.service import ANALYST, COLOURS, campaign_of, plan_for, tells
-from tests.service.server import accepted, end_now, serving, state_of, wait_for
+from tests.service import ANALYST, COLOURS, contains_outside_campaign, create_campaign, plan_for
+from tests.service.server import accept_campaign, close_round_now, fetch_round_state, run_server, wait_for_state
 from tests.service.test_round import keys_in
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -24,41 +23,41 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 def scan(directory: Path, campaign: Campaign, agent: str) -> None:
     """No file below it tells of a person or a machine, or holds what only the analyst may."""
-    told = [agent.encode(), b"203.0.113.77", b"secret-plaintext", ANALYST.private.secret]
+    told = [agent.encode(), b"203.0.113.77", b"secret-plaintext", ANALYST.private_key.secret]
     # A database's own files have such short words by themselves.
     told += [b"127.0.0.1", *(colour.encode() for colour in COLOURS)] if directory.name != "data" else []
     files = [path for path in directory.rglob("*") if path.is_file()]
     assert files
     for path in files:
         content = path.read_bytes()
-        assert not [telltale for telltale in told if tells(content, telltale, campaign)], path
+        assert not [telltale for telltale in told if contains_outside_campaign(content, telltale, campaign)], path
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_clock_closes_and_nothing_is_left(
     tmp_path: Path, database: str | None, request: pytest.FixtureRequest
 ) -> None:
     """By two workers; afterwards neither disk, log nor batch holds an address, an agent, a plaintext or a report."""
-    campaign = campaign_of(plan_for(30), retention=3600)
-    place = accepted(tmp_path / "state", campaign, database=database)
-    token, agent = ANALYST.token(campaign.nonce), "telltale-agent/7.3"
-    with serving(place.state, workers=2, database=database) as server:
+    campaign = create_campaign(plan_for(30), retention=3600)
+    place = accept_campaign(tmp_path / "state", campaign, database=database)
+    token, agent = ANALYST.fetch_token(campaign.nonce), "telltale-agent/7.3"
+    with run_server(place.state, workers=2, database=database) as server:
         values = [COLOURS[number % 3] for number in range(30)]
         reports = tmp_path / "spool"
         posted = send(campaign, pa.array(values[:-1]), spool=reports, url=server.url)
         assert posted.reports == 29
         Client(campaign, tmp_path / "wallet", limit=3.0, url=server.url).send("red")
-        link = Link(server.url)
-        answer = link.ask("POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", b"secret-plaintext",
+        link = HttpClient(server.url)
+        answer = link.request("POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", b"secret-plaintext",
                           {"User-Agent": agent, "X-Forwarded-For": "203.0.113.77"})  # fmt: skip
         assert answer.status == 400
         link.close()
-        end_now(place, campaign)
-        wait_for(server, campaign, token, "forgotten")
-        scan(place.batches, campaign, agent)
-        made = receive_from(campaign, ANALYST, out=tmp_path / "opened", url=server.url)
+        close_round_now(place, campaign)
+        wait_for_state(server, campaign, token, "forgotten")
+        scan(place.batches_directory, campaign, agent)
+        made = fetch_and_open(campaign, ANALYST, out=tmp_path / "opened", url=server.url)
         assert (made.users, made.refused) == (30, 0)
-        wait_for(server, campaign, token, "erased")
+        wait_for_state(server, campaign, token, "erased")
     lines = [json.loads(line) for line in (place.state / "stderr.log").read_text("utf-8").splitlines()]
     assert (lines[0]["event"], lines.pop(0)["campaign"]) == ("no ledger", campaign.id[:12])
     assert {tuple(line) for line in lines} == {("time", "event", "campaign", "round", "state")}
@@ -71,12 +70,12 @@ def test_the_clock_closes_and_nothing_is_left(
     assert keys_in(place) == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_hostile_connections(tmp_path: Path) -> None:
     """Slow, huge, broken and half requests: the service keeps answering everybody else, and stores nothing of them."""
-    campaign = campaign_of(plan_for(30))
-    place = accepted(tmp_path / "state", campaign)
-    with serving(place.state) as server:
+    campaign = create_campaign(plan_for(30))
+    place = accept_campaign(tmp_path / "state", campaign)
+    with run_server(place.state) as server:
         port = int(server.url.rpartition(":")[2])
         path = f"/v1/campaigns/{campaign.id}/rounds/1/reports"
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.shuffledp.reports\r\n"
@@ -99,22 +98,22 @@ def test_hostile_connections(tmp_path: Path) -> None:
         assert Client(campaign, tmp_path / "wallet", limit=3.0, url=server.url).send("red") == 1
         for connection in opened:
             connection.close()
-        with Link(server.url) as link:
-            assert link.ask("GET", "/readyz").status == 204
-        assert state_of(server, campaign, ANALYST.token(campaign.nonce)) == "open"
+        with HttpClient(server.url) as link:
+            assert link.request("GET", "/readyz").status == 204
+        assert fetch_round_state(server, campaign, ANALYST.fetch_token(campaign.nonce)) == "open"
         # What listens reads no plan: the numbers behind it are more than all the rest of its memory.
         loaded = Path(f"/proc/{server.process.pid}/maps").read_text("utf-8")
         assert "_ssl" in loaded
         assert not [name for name in ("flint", "scipy", "pyarrow") if f"/{name}/" in loaded]
-    store = place.store()
-    assert store.size(campaign.id, 1) == campaign.report_bytes
+    store = place.open_store()
+    assert store.stored_bytes(campaign.id, 1) == campaign.report_bytes
     store.close()
 
 
 def test_an_address_in_use(tmp_path: Path) -> None:
     """Is a sentence, and so are an address that is none and a shuffler that is none."""
-    campaign = campaign_of(plan_for(30))
-    accepted(tmp_path / "state", campaign)
+    campaign = create_campaign(plan_for(30))
+    accept_campaign(tmp_path / "state", campaign)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         outcome = run("serve", "--state", str(tmp_path / "state"), "--listen", f"127.0.0.1:{port}")

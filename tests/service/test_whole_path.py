@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from shuffledp import CancellingNoise, Plan, tasks
-from shuffledp.planner.plan import plan
-from shuffledp.service.whole_path import rehearse
+from shuffledp.planning.planner import plan
+from shuffledp.service.demo import run_demo
 from tests.cli import run
 
 # The shuffler, the clients and the analyst ask the same of one plan.
@@ -24,7 +24,7 @@ WIDEST = 6.0
 def plans() -> dict[str, tuple[Plan, np.ndarray]]:
     """Three mechanisms, and the values of their clients: ten thousand in all."""
     chance = np.random.default_rng(11)
-    noisy = next(one for one in CancellingNoise.examples() if one.crowd.by_shuffler)
+    noisy = next(one for one in CancellingNoise.examples() if one.message_plan.has_shuffler_noise)
     settings = {"epsilon": 1.0, "delta": 1e-6}
     return {
         "krr": (
@@ -42,20 +42,20 @@ def plans() -> dict[str, tuple[Plan, np.ndarray]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """n in the report is n in the ledger is the number of clients; ε is that of this n; estimates are within bounds."""
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    monkeypatch.setattr("shuffledp._core.plotting.has_matplotlib", lambda: False)
     clients, exact = 0, []
     for name, (chosen, values) in plans().items():
         room = tmp_path / name
         room.mkdir()
-        done = rehearse(chosen, values, room)
-        (entry,) = done.ledger.standings()[0].entries
+        done = run_demo(chosen, values, room)
+        (entry,) = done.ledger.budget_statuses()[0].entries
         guarantee = done.report.guarantee
         assert guarantee.users == entry.users == done.received.users == len(values)
         assert entry.epsilon == guarantee.value.upper <= chosen.epsilon
-        assert done.received.noise == ("shuffler" if chosen.mechanism.crowd.by_shuffler else "users")
+        assert done.received.noise == ("shuffler" if chosen.mechanism.message_plan.has_shuffler_noise else "users")
         found, truth = done.report.estimate, chosen.mechanism.truth(values)
         off = np.abs(found.value - truth) / np.sqrt(found.variance)
         assert off.max() < WIDEST, name
@@ -66,7 +66,7 @@ def test_the_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert clients == CLIENTS
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_demo(tmp_path: Path) -> None:
     """It says what was promised, what came out, and for whom; a directory that is there is not touched."""
     outcome = run("demo", "--users", "1500", "--json", "--out", str(tmp_path / "demo"))

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp.statement.belief import Belief
+from shuffledp.statement.statement import Belief
 
 
 def random_law(rng: random.Random, size: int) -> list[Fraction]:
@@ -30,12 +30,12 @@ def test_nobody_becomes_surer_but_with_the_told_probability() -> None:
         p, q = random_law(rng, size), random_law(rng, size)
         epsilon, before = rng.choice((0.01, 0.3, 1.0, 2.5)), rng.choice((0.5, 0.1, 0.9))
         delta = float(hockey_stick(p, q, Fraction(math.exp(epsilon)))) * (1 + 1e-9)
-        told = Belief.of(epsilon, delta, before)
-        prior, after = Fraction(before), Fraction(told.after)
+        told = Belief.from_guarantee(epsilon, delta, before)
+        prior, after = Fraction(before), Fraction(told.posterior)
         surer = [a * prior > after * (a * prior + b * (1 - prior)) for a, b in zip(p, q, strict=True)]
         for law in (p, q):
             chance = sum((mass for mass, is_surer in zip(law, surer, strict=True) if is_surer), Fraction(0))
-            assert chance <= told.exception
+            assert chance <= told.exception_probability
             checked += chance > 0
     assert checked > 50
 
@@ -45,21 +45,21 @@ def test_nobody_becomes_surer_but_with_the_told_probability() -> None:
 )
 def test_what_is_told_is_near_the_posterior_of_epsilon(epsilon: float, after: float) -> None:
     """e^ε/(1 + e^ε) for even odds, in tenths of a percent, with a little room."""
-    told = Belief.of(epsilon, 1e-9)
-    assert told.after == after
-    assert 0 <= told.after - 1 / (1 + math.exp(-epsilon)) <= 0.0021
-    assert 1e-9 <= told.exception <= 251e-9
+    told = Belief.from_guarantee(epsilon, 1e-9)
+    assert told.posterior == after
+    assert 0 <= told.posterior - 1 / (1 + math.exp(-epsilon)) <= 0.0021
+    assert 1e-9 <= told.exception_probability <= 251e-9
 
 
 def test_next_to_nothing_is_said_to_be_that() -> None:
     for epsilon in (10.0, 700.0, math.inf):
-        assert "next to nothing" in Belief.of(epsilon, 1e-6).sentence()
+        assert "next to nothing" in Belief.from_guarantee(epsilon, 1e-6).sentence()
 
 
 def test_the_sentence() -> None:
-    assert Belief.of(0.296, 1e-8).sentence() == (
+    assert Belief.from_guarantee(0.296, 1e-8).sentence() == (
         "Whoever is 50% sure beforehand that a person said something particular, and knows what everybody else said, "
         "is at most 57.5% sure afterwards, except with probability 1.6e-6: that is how likely messages are from "
         "which they become surer, and it follows from ε and δ = 1e-8 together, to which it adds nothing."
     )
-    assert "except" not in Belief.of(0.3, 0.0).sentence()
+    assert "except" not in Belief.from_guarantee(0.3, 0.0).sentence()

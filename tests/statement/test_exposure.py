@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp.statement.exposure import MOST, caution
+from shuffledp.statement.statement import MAX_DELTA_TIMES_USERS, delta_warnings
 from tests.cli import run
 
 # The same few questions in many formats.
@@ -17,21 +17,22 @@ pytestmark = pytest.mark.usefixtures("each_curve_once")
 @pytest.mark.parametrize(("delta", "users"), [(1e-6, 10**6), (1e-3, 100), (0.5, 2), (1e-8, 10**9)])
 def test_what_it_allows(delta: float, users: int) -> None:
     """The chance that somebody is published, rounded up; the δ that is named is far enough below."""
-    (said,) = caution(delta, users)
+    (said,) = delta_warnings(delta, users)
     chance = float(said.split("probability ")[1].split("%")[0]) / 100
     exact = 1 - float((1 - Fraction(delta)) ** users) if users <= 100 else 1 - (1 - delta) ** users
     assert exact <= chance * (1 + 1e-9)
     assert chance <= exact * 1.011
     better = float(said.split("take ")[1].split(" or")[0])
-    assert better * users * (1 + 1e-9) >= MOST / 10
-    assert caution(better, users) == []
+    assert better * users * (1 + 1e-9) >= MAX_DELTA_TIMES_USERS / 10
+    assert delta_warnings(better, users) == []
 
 
 @pytest.mark.parametrize(("delta", "users"), [(None, 10), (1e-6, 10_000), (0.0, 10), (1e-12, 10**9)])
 def test_nothing_is_said_of_others(delta: float | None, users: int) -> None:
-    assert caution(delta, users) == []
+    assert delta_warnings(delta, users) == []
 
 
+@pytest.mark.exhaustive
 def test_commands_say_it() -> None:
     """Below the table, and in JSON as a warning."""
     words = "is not far below 1/n with n = 100,000"

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF
-from shuffledp.errors import ShuffledpError
-from shuffledp.statement import condition
-from shuffledp.statement.citation import SOURCES, sources_of
-from shuffledp.statement.statement import facts_of
+from shuffledp._core.errors import ShuffledpError
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
+from shuffledp.statement import statement
+from shuffledp.statement.statement import CITATIONS, build_fact_rows, find_citations
 
 KRR = sdp.KRR(epsilon=2.0, options=16)
 ROOT = Path(__file__).parents[2]
@@ -22,13 +21,17 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def told() -> sdp.Statement:
     curve = sdp.amplify(KRR, users=10_000, effort="quick")
-    schedule = sdp.Schedule(10_000)
+    schedule = sdp.Participation(10_000)
     needed = sdp.conditions(KRR, schedule)
     command = "shuffledp amplify --users 10000 <script>"
     return sdp.Statement(
-        curve.epsilon(delta=1e-8), needed, curve=curve, command=command, facts=facts_of(KRR, 10_000, schedule.rows()),
+        curve.epsilon(delta=1e-8),
+        needed,
+        curve=curve,
+        command=command,
+        facts=build_fact_rows(KRR, 10_000, schedule.rows()),
         date="2026-01-31",
-    )  # fmt: skip
+    )
 
 
 def test_three_registers_and_the_attack(told: sdp.Statement) -> None:
@@ -47,11 +50,11 @@ def test_three_registers_and_the_attack(told: sdp.Statement) -> None:
 
 
 def test_a_number_that_was_given_is_not_rounded_and_one_that_was_found_is_rounded_up(told: sdp.Statement) -> None:
-    assert told.formal().endswith("ε = 0.08712307, δ = 1e-8.")
+    assert told.formal_sentence().endswith("ε = 0.08712307, δ = 1e-8.")
     assert told.value.upper <= 0.08712307 <= told.value.upper * (1 + 1e-6)
     curve = sdp.amplify(KRR, users=10_000, effort="quick")
     other = sdp.Statement(curve.delta(0.0812345), ())
-    assert "ε = 0.0812345, δ = " in other.formal()
+    assert "ε = 0.0812345, δ = " in other.formal_sentence()
 
 
 class Tags(HTMLParser):
@@ -83,26 +86,26 @@ def test_the_page_is_html_that_loads_nothing(told: sdp.Statement) -> None:
 
 
 def test_conditions_follow_the_schedule() -> None:
-    everybody = sdp.conditions(KRR, sdp.Schedule(1000))
-    assert condition.SECRET_SAMPLE not in everybody
+    everybody = sdp.conditions(KRR, sdp.Participation(1000))
+    assert statement.SECRET_SAMPLE_CONDITION not in everybody
     assert "All 1,000 users are honest: none tells what she sent, none is made up." in everybody
-    drawn = sdp.conditions(KRR, sdp.Schedule(1000, 5000, rounds=3), colluding=10, per_person=2, rows=True)
-    assert condition.SECRET_SAMPLE in drawn
+    drawn = sdp.conditions(KRR, sdp.Participation(1000, 5000, rounds=3), colluding=10, per_person=2, rows=True)
+    assert statement.SECRET_SAMPLE_CONDITION in drawn
     assert "At least 990 of the 1,000 users of a round are honest; up to 10 may tell what they sent." in drawn
     assert "No person has more than 2 rows." in drawn
     assert any("these 3 rounds" in sentence for sentence in drawn)
-    coins = sdp.conditions(KRR, sdp.Schedule(of=5000, rate="2%"), colluding=1)  # type: ignore[arg-type]
+    coins = sdp.conditions(KRR, sdp.Participation(of=5000, rate="2%"), colluding=1)  # type: ignore[arg-type]
     assert any("up to 1 of whom may tell" in sentence for sentence in coins)
 
 
 def test_conditions_of_noise_that_is_shared() -> None:
     """Who draws it, and that the number of a user's messages tells part of it."""
     flood = sdp.CancellingNoise(4, rate=0.5, shape=30.0, ratio=0.95, honest=1000)
-    assert "Nobody learns how many messages a user sent." in sdp.conditions(flood, sdp.Schedule(1000))
+    assert "Nobody learns how many messages a user sent." in sdp.conditions(flood, sdp.Participation(1000))
     central = sdp.CancellingNoise(4, rate=0.5, shape=30.0, ratio=0.95, honest=0)
-    assert any("shuffler draws the noise" in sentence for sentence in sdp.conditions(central, sdp.Schedule(1000)))
+    assert any("shuffler draws the noise" in sentence for sentence in sdp.conditions(central, sdp.Participation(1000)))
     seeds = sdp.Compressed(sdp.KRR(1.0, options=4))
-    assert any("Assumes" in sentence for sentence in sdp.conditions(seeds, sdp.Schedule(1000)))
+    assert any("Assumes" in sentence for sentence in sdp.conditions(seeds, sdp.Participation(1000)))
 
 
 def test_what_is_no_guarantee_is_not_stated() -> None:
@@ -112,14 +115,14 @@ def test_what_is_no_guarantee_is_not_stated() -> None:
 
 
 def test_every_key_has_a_source_and_the_page_of_theorems_has_the_same() -> None:
-    for bound in BOUND_OF.values():
+    for bound in BOUNDS_BY_NAME.values():
         keys = set(re.findall(r"\[([A-Z]+\d*)[\]\s]", bound.theorem))
-        assert keys <= set(SOURCES)
-        assert len(sources_of(bound.theorem)) == len(keys)
+        assert keys <= set(CITATIONS)
+        assert len(find_citations(bound.theorem)) == len(keys)
     theorems = (ROOT / "docs/theorems.md").read_text("utf-8")
     listed = re.findall(r"^\| \[(\w+)\] \| (.*?)(?: \(its numbering\))? \|$", theorems, re.MULTILINE)
     plain = {key: text.replace("*", "") for key, text in listed}
-    assert plain == SOURCES
+    assert plain == CITATIONS
 
 
 def test_bad_places_are_refused_by_a_sentence(told: sdp.Statement, tmp_path: Path) -> None:

@@ -11,12 +11,23 @@ from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize
 
 import shuffledp as sdp
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.tasks import Frequency, Marginals, OverTime, Ranges
-from shuffledp.tasks.adjustment import ADDS_UP, CONSISTENT, NON_NEGATIVE, demand, nearest, on_simplex
-from shuffledp.tasks.nearest_tables import nearest_tables, one_way_of
-from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.shape import COORDINATES, NUMBERS, Shape, are_in_order, counted
+from shuffledp.tasks.base import (
+    ADDS_UP,
+    CONSISTENT,
+    COORDINATES,
+    NON_NEGATIVE,
+    NUMBERS,
+    Quantity,
+    Shape,
+    are_labels_ordered,
+    check_post_processing,
+    count_shape,
+    post_process_quantity,
+    project_to_simplex,
+)
+from shuffledp.tasks.marginals import one_way_counts, project_to_consistent_tables
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +63,7 @@ def by_every_support(value: Floats, total: float) -> Floats:
 def test_the_nearest_counts_are_those_of_brute_force(values: list[float], total: float) -> None:
     """Every choice of counts above 0 is tried."""
     given_ = np.array(values)
-    np.testing.assert_allclose(on_simplex(given_, total), by_every_support(given_, total), atol=1e-7)
+    np.testing.assert_allclose(project_to_simplex(given_, total), by_every_support(given_, total), atol=1e-7)
 
 
 def test_the_nearest_counts_are_those_of_a_quadratic_programme() -> None:
@@ -61,20 +72,22 @@ def test_the_nearest_counts_are_those_of_a_quadratic_programme() -> None:
     for _ in range(20):
         value = rng.normal(10, 30, 9)
         np.testing.assert_allclose(
-            on_simplex(value, 90.0), by_programme(value, np.ones((1, 9)), np.array([90.0])), atol=1e-4
+            project_to_simplex(value, 90.0), by_programme(value, np.ones((1, 9)), np.array([90.0])), atol=1e-4
         )
 
 
 def test_nobody_holds_anything() -> None:
     """Of no users every count is 0."""
-    assert on_simplex(np.array([3.0, -1.0]), 0.0).tolist() == [0.0, 0.0]
+    assert project_to_simplex(np.array([3.0, -1.0]), 0.0).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("way", [NON_NEGATIVE, ADDS_UP, CONSISTENT])
 def test_what_each_way_promises(way: str) -> None:
     """No count below 0; all add up; both."""
-    quantity = Quantity("users", ("a", "b", "c"), np.array([60.0, 50.0, -20.0]), shape=counted(100, all_in_one=True))
-    found = nearest(quantity, way)
+    quantity = Quantity(
+        "users", ("a", "b", "c"), np.array([60.0, 50.0, -20.0]), shape=count_shape(100, all_in_one=True)
+    )
+    found = post_process_quantity(quantity, way)
     assert found is not None
     assert (way == ADDS_UP) or found.min() >= 0
     assert (way == NON_NEGATIVE) or found.sum() == pytest.approx(100.0)
@@ -83,23 +96,23 @@ def test_what_each_way_promises(way: str) -> None:
 def test_a_way_that_says_nothing_of_a_quantity_leaves_it() -> None:
     """Means may be below 0, and sets add up to nothing that is known."""
     mean = Quantity("mean", ("x",), np.array([-3.0]), shape=Shape(NUMBERS, -1.0, 1.0))
-    sets = Quantity("users", ("x",), np.array([-3.0]), shape=counted(10, all_in_one=False))
-    assert nearest(mean, NON_NEGATIVE) is None
-    assert nearest(sets, ADDS_UP) is None
-    found = nearest(mean, CONSISTENT)
+    sets = Quantity("users", ("x",), np.array([-3.0]), shape=count_shape(10, all_in_one=False))
+    assert post_process_quantity(mean, NON_NEGATIVE) is None
+    assert post_process_quantity(sets, ADDS_UP) is None
+    found = post_process_quantity(mean, CONSISTENT)
     assert found is not None
     assert found.tolist() == [-1.0]
     both = Shape(COORDINATES, np.array([0.0, 10.0]), np.array([1.0, 20.0]))
-    moved = nearest(Quantity("mean", ("x", "y"), np.array([2.0, 5.0]), shape=both), CONSISTENT)
+    moved = post_process_quantity(Quantity("mean", ("x", "y"), np.array([2.0, 5.0]), shape=both), CONSISTENT)
     assert moved is not None
     assert moved.tolist() == [1.0, 10.0]
 
 
 def test_what_cannot_be_asked_for_is_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"^collect: --post must be non-negative, .* or consistent, got 'round'\.$"):
-        demand("collect", "round", (CONSISTENT,), "mean")
+        check_post_processing("collect", "round", (CONSISTENT,), "mean")
     with pytest.raises(ValueError, match=r"^collect: --post adds-up does not go with the task 'mean', .*\.$"):
-        demand("collect", ADDS_UP, (CONSISTENT,), "mean")
+        check_post_processing("collect", ADDS_UP, (CONSISTENT,), "mean")
 
 
 # --- never farther from the truth ---------------------------------------------------------------------------------
@@ -111,10 +124,10 @@ def test_frequencies_are_never_farther_from_the_truth() -> None:
     held = np.array([500, 300, 100, 50, 20, 10, 5, 5, 5, 5, 0, 0])
     better = 0
     for _ in range(200):
-        estimate = mechanism.reading.simulate(held, int(held.sum()), rng)
+        estimate = mechanism.estimator.simulate(held, int(held.sum()), rng)
         (quantity,) = task.quantities(mechanism, estimate, 0.95)
         for way in task.post:
-            (found,) = task.adjusted(mechanism, estimate, [quantity], way)
+            (found,) = task.post_process(mechanism, estimate, [quantity], way)
             before, after = ((one - held) @ (one - held) for one in (quantity.value, found))
             assert after <= before * (1 + 1e-12)
             better += after < 0.9 * before
@@ -129,14 +142,14 @@ def test_ranges_are_consistent_and_never_farther_from_the_truth() -> None:
     for _ in range(20):
         estimate = mechanism.estimate(mechanism.encode(values, rng), users=1000)
         found = task.quantities(mechanism, estimate, 0.95)
-        nodes, below = task.adjusted(mechanism, estimate, found, CONSISTENT)
+        nodes, below = task.post_process(mechanism, estimate, found, CONSISTENT)
         told = dict(zip(found[0].labels, nodes, strict=True))
         assert nodes.min() >= 0
         assert told["0 … 7"] == pytest.approx(sum(told[str(value)] for value in range(8)))
         assert (np.diff(below) >= -1e-9).all()
         assert below[-1] == pytest.approx(1000.0)
         singles = np.array([told[str(value)] for value in range(16)])
-        raw = task.answers(mechanism).counts(estimate)[:16]
+        raw = task.range_estimator(mechanism).value_counts(estimate)[:16]
         assert ((singles - held) ** 2).sum() <= ((raw - held) ** 2).sum() * (1 + 1e-12)
 
 
@@ -144,8 +157,8 @@ def test_running_counts_never_fall() -> None:
     """The nearest such, against a programme that forbids every fall."""
     task, mechanism = OverTime(6), sdp.RangeTree(6, 100.0, 0)
     value = np.array([-5.0, 20.0, 10.0, 40.0, 30.0, 100.0])
-    quantity = Quantity("users up to", tuple("abcdef"), value, shape=counted(100, all_in_one=False))
-    (found,) = task.adjusted(mechanism, Estimate(value, value, 100), [quantity], CONSISTENT)
+    quantity = Quantity("users up to", tuple("abcdef"), value, shape=count_shape(100, all_in_one=False))
+    (found,) = task.post_process(mechanism, Estimate(value, value, 100), [quantity], CONSISTENT)
     rises = np.diff(np.eye(6), axis=0)
     wanted = minimize(
         lambda x: float(((x - value) ** 2).sum()), np.sort(np.clip(value, 0, 100)), bounds=[(0, 100)] * 6,
@@ -187,9 +200,9 @@ def test_tables_agree_and_are_the_nearest() -> None:
             kept.append(int(row))
     flat = np.concatenate([table.reshape(-1) for table in tables])
     wanted = by_programme(flat, np.array([rows[i] for i in kept]), np.array([totals[i] for i in kept]))
-    found = nearest_tables(tables, places, users)
+    found = project_to_consistent_tables(tables, places, users)
     np.testing.assert_allclose(np.concatenate([one.reshape(-1) for one in found]), wanted, atol=1e-3)
-    for column, one in enumerate(one_way_of(found, places, 3)):
+    for column, one in enumerate(one_way_counts(found, places, 3)):
         assert one.sum() == pytest.approx(users)
         for table, two in zip(found, places, strict=True):
             if column in two:
@@ -205,7 +218,7 @@ def test_marginals_stay_consistent_with_each_other() -> None:
     values = mechanism.check([a * 3 + b, a * 2 + c, b * 2 + c])
     estimate = mechanism.estimate(mechanism.encode(values, rng))
     found = task.quantities(mechanism, estimate, 0.95)
-    after = task.adjusted(mechanism, estimate, found, CONSISTENT)
+    after = task.post_process(mechanism, estimate, found, CONSISTENT)
     assert min(one.min() for one in after) >= 0
     np.testing.assert_allclose(after[3].reshape(2, 3).sum(axis=1), after[0], atol=1e-4)
     np.testing.assert_allclose(after[3].reshape(2, 3).sum(axis=0), after[1], atol=1e-4)
@@ -220,7 +233,7 @@ def test_marginals_stay_consistent_with_each_other() -> None:
 
 
 def test_labels_with_an_order_of_their_own() -> None:
-    assert are_in_order(None)
-    assert are_in_order(("2026-01", "2026-02"))
-    assert not are_in_order(("2", "1"))
-    assert not are_in_order(("2026-02", "2026-01"))
+    assert are_labels_ordered(None)
+    assert are_labels_ordered(("2026-01", "2026-02"))
+    assert not are_labels_ordered(("2", "1"))
+    assert not are_labels_ordered(("2026-02", "2026-01"))

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.trial import Offer, Trial
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate, Trial
+from shuffledp.planning.plan import Plan
 from shuffledp.tasks import Count
 
 
 def plan_of(users: int) -> Plan:
     (offer,) = Trial("split-and-mix", sdp.SplitAndMix, Goal(Count(), users, sdp.Target(1.0, 1e-8))).run()
-    assert isinstance(offer, Offer)
-    assert offer.times_curator < 1.05
+    assert isinstance(offer, Candidate)
+    assert offer.curator_error_ratio < 1.05
     return offer.plan
 
 
@@ -36,7 +36,7 @@ SAID: dict[str, Any] = {
 @pytest.mark.parametrize("name", SAID)
 def test_every_way_to_say_yes(name: str) -> None:
     column = plan_of(1000).column("answer")
-    np.testing.assert_allclose(column.values(SAID[name]), [1, 0, 1, 1])
+    np.testing.assert_allclose(column.read_values(SAID[name]), [1, 0, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_every_way_to_say_yes(name: str) -> None:
 def test_neither_is_refused(said: pa.Array) -> None:
     """By a count, never by what was said."""
     with pytest.raises(ValueError, match=r"expected yes, no, true, false, 1 or 0, got something else in 1 rows\.$"):
-        plan_of(1000).column("answer").values(said)
+        plan_of(1000).column("answer").read_values(said)
     with pytest.raises(ValueError, match="expected yes or no in every row, got list"):
-        plan_of(1000).column("answer").values(pa.array([[1]]))
+        plan_of(1000).column("answer").read_values(pa.array([[1]]))
 
 
 def test_a_collection_counts(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_collection_counts(tmp_path: Path) -> None:
     (quantity,) = report.quantities
     assert quantity.labels == ("yes",)
     assert abs(quantity.value[0] - 500) < 30
-    assert report.guarantee.kept
+    assert report.guarantee.is_target_met
     found = sdp.simulate(plan, repeats=2000)
     assert found.ratio == pytest.approx(1, abs=0.1)
     assert 0.93 < found.covered < 0.97

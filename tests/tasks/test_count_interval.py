@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant
-from shuffledp.tasks.count_interval import standard_error
+from shuffledp._core.types import Floats
+from shuffledp.mechanisms.base.count_intervals import CountErrorLaw, Cumulant
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.tasks.counting import standard_error
 
 HELD = np.array([130, 93, 57, 10, 2])
 """Users of each of five options, out of 300."""
@@ -27,6 +27,7 @@ def sets() -> Floats:
     return np.stack([np.where(rows[:, 0] < 0, 5, rows[:, 0]), dummies], axis=1)
 
 
+@pytest.mark.exhaustive("mechanism1", "mechanism2")
 @pytest.mark.parametrize("mechanism", [sdp.SamplingRAPPOR(8.0, 7, 2), sdp.Wheel(8.0, 7, 2), sdp.PrivSet(7.0, 7, 2)])
 def test_errors_are_as_large_as_standard_errors_say(mechanism: Mechanism) -> None:
     """200 collections with little noise: errors of an option that ten hold are no larger than is said, in mean square.
@@ -50,7 +51,7 @@ def test_a_standard_error_is_half_an_interval_or_more() -> None:
     """By hand: V(0) = 4, slope 9; at 0 the interval is the θ with θ² ≤ z²·(4 + 9θ), of which none is below −2z."""
     z = 1.959963984540054
     value, variance = np.array([0.0, 400.0, -3.0]), np.array([4.0, 4.0 + 9 * 400, 4.0])
-    sloping = Estimate(value, variance, 1000, CountTails(Cumulant(4.0, 9.0)))
+    sloping = Estimate(value, variance, 1000, CountErrorLaw(Cumulant(4.0, 9.0)))
     low, high = sloping.interval(0.95)
     root = max(np.roots([1.0, -9 * z**2, -4 * z**2]))
     assert [low[0], high[0]] == pytest.approx([-2 * z, root])

@@ -16,13 +16,11 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.schedule import Schedule
-from shuffledp.planner.search_outcome import SearchOutcome
-from shuffledp.sampling.bit_code import NumberCode
-from shuffledp.sampling.text_code import TextCode, Texts
+from shuffledp.bounds.participation import Participation
+from shuffledp.planning.simulation import SearchOutcome
+from shuffledp.sampling.bit_codes import ConcatenatedTexts, NumberCode, TextCode
 from shuffledp.tasks import HeavyHitters, HittersAtOnce, Needs
-from shuffledp.tasks.candidates import Candidates, HeldValues
-from shuffledp.tasks.search_law import SearchLaw
+from shuffledp.tasks.heavy_hitters_search import PrefixCandidates, SearchLaw, SortedValues
 from tests.cli import run
 
 # --- candidates -------------------------------------------------------------------------------------------------------
@@ -32,22 +30,22 @@ from tests.cli import run
 def test_candidates_are_all_below_the_survivors(most: int) -> None:
     """Against comparing texts of bits: disjoint, all of the survivors' values, and no others."""
     code, survivors = NumberCode(10), ["01", "0011", "1110000000"]
-    found = Candidates.below(code, survivors, most)
+    found = PrefixCandidates.from_survivors(code, survivors, most)
     assert len(found) <= most
-    beginnings = [found.written(place) for place in range(len(found))]
-    named = found.named_by(np.arange(1024))
+    beginnings = [found.bit_text(place) for place in range(len(found))]
+    named = found.find_prefix_indices(np.arange(1024))
     for number in range(1024):
         bits = f"{number:010b}"
         expected = [place for place, one in enumerate(beginnings) if bits.startswith(one)]
         assert expected == ([] if named[number] < 0 else [named[number]])
         assert bool(expected) == any(bits.startswith(one) for one in survivors)
     held = np.random.default_rng(0).integers(0, 9, 1024)
-    counts = found.counts(HeldValues.of(code, np.arange(1024), held, 10))
+    counts = found.count_users(SortedValues.from_values(code, np.arange(1024), held, 10))
     np.testing.assert_array_equal(counts, np.bincount(named[named >= 0], held[named >= 0], len(found)))
 
 
 def test_candidates_use_all_the_room_and_lengthen_all_alike() -> None:
-    found = Candidates.below(
+    found = PrefixCandidates.from_survivors(
         NumberCode(48),
         [
             "",
@@ -56,16 +54,16 @@ def test_candidates_use_all_the_room_and_lengthen_all_alike() -> None:
     )
     assert len(found) == 1000
     assert set(found.depth.tolist()) == {9, 10}
-    texts = Candidates.below(TextCode(), [""], 4095)
+    texts = PrefixCandidates.from_survivors(TextCode(), [""], 4095)
     assert len(texts) == 4095
-    assert texts.complete.any()
+    assert texts.is_complete.any()
 
 
 def test_lengthened_to_a_depth() -> None:
-    start = Candidates.whole(NumberCode(6))
-    found = start.lengthened(np.arange(1), 4)
-    assert sorted(found.written(place) for place in range(len(found))) == [f"{k:04b}" for k in range(16)]
-    assert found.lengthened(np.array([3]), 6).complete.all()
+    start = PrefixCandidates.from_root(NumberCode(6))
+    found = start.lengthen(np.arange(1), 4)
+    assert sorted(found.bit_text(place) for place in range(len(found))) == [f"{k:04b}" for k in range(16)]
+    assert found.lengthen(np.array([3]), 6).is_complete.all()
 
 
 # --- the guarantee of all rounds, by brute force ----------------------------------------------------------------------
@@ -87,7 +85,7 @@ def chances(real: tuple[int, ...]) -> np.ndarray:
 
 def answers(task: HeavyHitters, dataset: tuple[int, ...]) -> tuple[int, ...]:
     """How many users name each option, by comparing texts of bits."""
-    beginnings = [task.candidates.written(place) for place in range(len(task.candidates))]
+    beginnings = [task.candidates.bit_text(place) for place in range(len(task.candidates))]
     named = [next((k for k, b in enumerate(beginnings) if f"{x:02b}".startswith(b)), task.room - 1) for x in dataset]
     return tuple(named.count(option) for option in range(task.room))
 
@@ -96,7 +94,7 @@ def followings() -> Iterator[HeavyHitters | None]:
     """For every outcome of the first round, what the product asks then."""
     for outcome in itertools.product(range(MOST + 1), repeat=TINY.room):
         estimate = sdp.Estimate(np.array(outcome) - MEAN, np.full(TINY.room, MEAN), 2)
-        following = TINY.following(estimate)
+        following = TINY.build_next_task(estimate)
         assert following is None or isinstance(following, HeavyHitters)
         yield following
 
@@ -108,7 +106,7 @@ def test_the_whole_search_is_as_private_as_its_rounds_composed() -> None:
     assert len(kinds) == 3
     which = {key: np.array([(None if one is None else one.survivors) == key for one in asked]) for key in kinds}
     epsilons = (0.0, 0.5, 1.0, 2.0, 3.0)
-    curve = Schedule(2, rounds=2).curve(sdp.PoissonDUMP(TINY.room, MEAN, 2))
+    curve = Participation(2, rounds=2).curve(sdp.PoissonDUMP(TINY.room, MEAN, 2))
     worst = dict.fromkeys(epsilons, 0.0)
     for other, first, second in itertools.product(range(4), repeat=3):
         if first == second:
@@ -162,8 +160,8 @@ def test_thresholds_and_false_finds() -> None:
     mean = Fraction(50)
     for users in (0, 5, 20, 40, 60, 90):
         expected = tail(mean, 70 - users) ** 3 * tail(mean, 81 - users)
-        assert float(law.found(users)) == pytest.approx(expected, rel=1e-9, abs=1e-14)
-    assert float(law.found(law.threshold)) >= 0.99 > float(law.found(law.threshold - 1))
+        assert float(law.detection_probability(users)) == pytest.approx(expected, rel=1e-9, abs=1e-14)
+    assert float(law.detection_probability(law.threshold)) >= 0.99 > float(law.detection_probability(law.threshold - 1))
     assert tail(mean, 81 - law.floor) <= 0.01 < tail(mean, 81 - law.floor - 1)
     assert law.false_finds == pytest.approx(1000 * tail(mean, 81), rel=1e-6)
 
@@ -219,7 +217,7 @@ def test_a_plan_says_what_it_finds_and_simulations_confirm_it(rounds: int) -> No
 
 def test_noise_of_the_shuffler() -> None:
     plan = plan_of(rests_on="shuffler-noise")
-    assert plan.mechanism.crowd.by_shuffler
+    assert plan.mechanism.message_plan.has_shuffler_noise
     assert plan.mechanism.messages_per_user == 1
     assert plan.promise["messages_all_rounds"] == 4
     again = words_in(4)
@@ -232,7 +230,7 @@ def test_limits_are_kept_or_refused() -> None:
         with pytest.raises(ValueError, match=r"reaches 40 bits within 60 bits .* lower --reach\."):
             plan_of(rounds, max_bits=60)
     with pytest.raises(ValueError, match="asks once; leave --rounds out"):
-        HittersAtOnce(bits=8).planned(Needs(1000, 1.0, 1e-6, rounds=2))
+        HittersAtOnce(bits=8).choose_settings(Needs(1000, 1.0, 1e-6, rounds=2))
 
 
 def test_bad_settings_are_refused() -> None:
@@ -260,7 +258,7 @@ def small_numbers(rounds: int) -> sdp.Plan:
     """Without planning: any settings are read alike."""
     asked = HeavyHitters(bits=20, room=64, rounds=4) if rounds > 1 else HittersAtOnce(bits=20, room=64, step=4)
     kind: Any = sdp.PoissonDUMP if rounds > 1 else sdp.PoissonTables
-    mechanism = kind(**asked.facts, mean=20.0, honest=1000)
+    mechanism = kind(**asked.mechanism_settings, mean=20.0, honest=1000)
     return sdp.Plan(asked, mechanism, users=1000, epsilon=9.0, delta=1e-3, rounds=rounds)
 
 
@@ -270,31 +268,31 @@ def test_columns_are_read_or_refused(rounds: int) -> None:
     column = words_in(rounds).column("word")
     said = ["pear", "apple", "pear", "x" * 24, "7"]
     forms = (pa.array(said), pa.array(said, pa.large_string()), pa.array(said).dictionary_encode())
-    first, *others = (column.values(form) for form in forms)
+    first, *others = (column.read_values(form) for form in forms)
     assert len({str(row) for row in (first[0], first[2])}) == 1
     for other in others:
         np.testing.assert_array_equal(first, other)
     with pytest.raises(ValueError, match=r"expected texts of at most 24 bytes, got longer ones in 1 of 2 rows\.$"):
-        column.values(pa.array(["é" * 13, "a"]))
-    np.testing.assert_array_equal(column.values(pa.array([7])), first[4:])
+        column.read_values(pa.array(["é" * 13, "a"]))
+    np.testing.assert_array_equal(column.read_values(pa.array([7])), first[4:])
     with pytest.raises(ValueError, match="expected texts, got list"):
-        column.values(pa.array([["a"]]))
+        column.read_values(pa.array([["a"]]))
     with pytest.raises(ValueError, match="expected a value in every row, got 2 without one"):
-        column.values(pa.array(["a", None, ""]))
+        column.read_values(pa.array(["a", None, ""]))
     numbers = small_numbers(rounds).column("n")
-    as_numbers = numbers.values(pa.array([0, 2**20 - 1], pa.uint64()))
-    np.testing.assert_array_equal(as_numbers, numbers.values(pa.array(["0", " 1048575"])))
+    as_numbers = numbers.read_values(pa.array([0, 2**20 - 1], pa.uint64()))
+    np.testing.assert_array_equal(as_numbers, numbers.read_values(pa.array(["0", " 1048575"])))
     for bad in (pa.array([-1, 2**20, 3]), pa.array(["-1", "99999999999999999999", "3"])):
         with pytest.raises(ValueError, match=r"expected whole numbers from 0 to 1048575, got others in 2 of 3 rows\.$"):
-            numbers.values(bad)
+            numbers.read_values(bad)
 
 
 def test_texts_of_a_slice_are_those_of_the_column() -> None:
     """Arrow hands over pieces of larger arrays."""
     column = words_in(4).column("word")
     said = pa.array(["pear", "apple", "plum", "quince"])
-    np.testing.assert_array_equal(column.values(said)[1:3], column.values(said.slice(1, 2)))
-    assert TextCode().rows(Texts.of(["plum"]), 8).shape == (1, 1)
+    np.testing.assert_array_equal(column.read_values(said)[1:3], column.read_values(said.slice(1, 2)))
+    assert TextCode().rows(ConcatenatedTexts.from_strings(["plum"]), 8).shape == (1, 1)
 
 
 def test_by_the_command_line(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
-from shuffledp.escaping import INVISIBLE
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import Categories, parse
-from shuffledp.tasks.label import canonical, canonical_texts
+from shuffledp._core.escaping import INVISIBLE
+from shuffledp.tasks.cells import canonicalize, canonicalize_array
+from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.domain import Categories, parse_domain
 
 COMPOSED, APART = "caf\u00e9", "cafe\u0301"
 
@@ -27,14 +27,14 @@ def test_twins_are_not_two_categories(twin: str) -> None:
         Categories((COMPOSED, "tea", twin))
     assert str(told.value).replace("\u00e9", "").replace("\u0301", "").isprintable()
     with pytest.raises(ValueError, match=r"^task: categories must be "):
-        parse({"keys": [COMPOSED, "tea", twin], "low": 0.0, "high": 1.0})
+        parse_domain({"keys": [COMPOSED, "tea", twin], "low": 0.0, "high": 1.0})
     task = sdp.tasks.Frequency([COMPOSED, "tea"])
     for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())):
-        found = Column(("drink",), task, sdp.KRR(1.0, 2)).values(
+        found = ColumnReader(("drink",), task, sdp.KRR(1.0, 2)).read_values(
             pa.array([twin, "tea", COMPOSED], pa.string()).cast(kind)
         )
         np.testing.assert_array_equal(found, [0, 1, 0])
-    assert task.domain.place("ask", twin) == 0
+    assert task.domain.find_option_number("ask", twin) == 0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_names_of_every_script_are_as_they_were() -> None:
         " x",
     )
     assert Categories(names).labels == names
-    assert Categories((APART, "tea")).document() == {"categories": [COMPOSED, "tea"]}
+    assert Categories((APART, "tea")).to_document() == {"categories": [COMPOSED, "tea"]}
 
 
 def test_arrow_and_python_agree_on_the_one_form() -> None:
@@ -67,6 +67,6 @@ def test_arrow_and_python_agree_on_the_one_form() -> None:
     pools = [range(0x300, 0x370), range(0x41, 0x250), range(0x2000, 0x2070), range(0x1100, 0x1200), range(0x900, 0x980)]
     texts = [chr(code) for code in range(0x20, 0x110000) if not 0xD800 <= code < 0xE000]
     texts += ["".join(chr(rng.choice(rng.choice(pools))) for _ in range(6)) for _ in range(2000)]
-    assert [canonical(text) for text in texts] == canonical_texts(pa.array(texts)).to_pylist()
-    assert all(unicodedata.is_normalized("NFC", canonical(text)) for text in texts[-2000:])
-    assert all(canonical(letter) == "" for letter in INVISIBLE if letter != "-")
+    assert [canonicalize(text) for text in texts] == canonicalize_array(pa.array(texts)).to_pylist()
+    assert all(unicodedata.is_normalized("NFC", canonicalize(text)) for text in texts[-2000:])
+    assert all(canonicalize(letter) == "" for letter in INVISIBLE if letter != "-")

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import KRR, OUE, Compressed, PlanarLaplace, PureDUMP
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.plan import plan
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.simulation import simulate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.planner import plan
+from shuffledp.planning.simulation import simulate
 from shuffledp.tasks import Frequency, Location
-from tests.planner.goals import goal_of
+from tests.planner.goals import small_goal
 
 TOWN = Location(west=4.8, east=5.0, south=52.3, north=52.4, columns=3, coordinates="degrees")
 SQUARE = Location(0, 3, 0, 2, columns=3, rows=2)
@@ -30,7 +30,7 @@ def test_a_frequency_mechanism_counts_cells(mechanism: Mechanism) -> None:
     """Its plan survives its file; places become cells, numbered from the south-west, with their centres as labels."""
     column = plan_with(SQUARE, mechanism).column("place")
     places = pa.array([[0.5, 0.5], [2.9, 0.1], [0.0, 1.0], [3.0, 2.0], [1.0, 0.0]])
-    cells = column.values(places)
+    cells = column.read_values(places)
     assert cells.tolist() == [0, 2, 3, 5, 1]
     truth = mechanism.truth(cells)
     assert truth.tolist() == [1, 1, 1, 1, 0, 1]
@@ -41,7 +41,7 @@ def test_a_frequency_mechanism_counts_cells(mechanism: Mechanism) -> None:
 @pytest.mark.parametrize("task", [TOWN, SQUARE], ids=["degrees", "plane"])
 def test_cells_are_those_of_the_map(task: Location) -> None:
     """For places anywhere the same cell, and the same labels, as the mechanism for places has."""
-    settings = {name: value for name, value in task.facts.items() if name != "options"}
+    settings = {name: value for name, value in task.mechanism_settings.items() if name != "options"}
     metric = PlanarLaplace(30.0, **settings)
     assert task.cells == metric.columns * metric.rows
     x = np.random.default_rng(2).uniform(0, 1, (500, 2))
@@ -49,8 +49,8 @@ def test_cells_are_those_of_the_map(task: Location) -> None:
     places = np.array(low) + x * (np.array(high) - low)
     array = pa.array((places if task is SQUARE else places[:, ::-1]).tolist())
     by_place, by_cell = (plan_with(task, m).column("place") for m in (metric, KRR(2.0, task.cells)))
-    counted = np.bincount(by_cell.values(array), minlength=task.cells)
-    assert counted.tolist() == metric.truth(by_place.values(array)).tolist()
+    counted = np.bincount(by_cell.read_values(array), minlength=task.cells)
+    assert counted.tolist() == metric.truth(by_place.read_values(array)).tolist()
     np.testing.assert_array_equal(task.grid.centres, metric.centres)
 
 
@@ -59,11 +59,11 @@ def test_a_place_off_the_map_is_refused_without_telling_it() -> None:
     column = plan_with(SQUARE, KRR(2.0, 6)).column("place")
     for bad in ([3.1, 0.0], [0.0, -0.1], [float("nan"), 0.0]):
         with pytest.raises(ValueError, match=r"^column 'place': (location: |expected a value in every row)") as caught:
-            column.values(pa.array([[1.0, 1.0], bad]))
+            column.read_values(pa.array([[1.0, 1.0], bad]))
         assert "3.1" not in str(caught.value)
         assert "-0.1" not in str(caught.value)
     with pytest.raises(ValueError, match="expected two coordinates in every row"):
-        column.values(pa.array([[1.0, 1.0, 1.0]]))
+        column.read_values(pa.array([[1.0, 1.0, 1.0]]))
 
 
 def test_as_many_options_as_cells() -> None:
@@ -79,7 +79,7 @@ def test_the_error_of_thirty_six_cells() -> None:
     task = Location(0, 1, 0, 1)
     ranking = plan(task, users=2e4, epsilon=1, delta=1e-7, mechanism="krr")
     assert task.cells == 36
-    assert ranking.best.keeps_local
+    assert ranking.best.has_local_epsilon
     assert 9.5 < ranking.best.standard_error <= 10
     # 36·200 squared errors: the ratio is within 5% but for one chance in 1e7.
     assert 0.95 < simulate(ranking.best.plan, repeats=200).ratio < 1.05
@@ -87,7 +87,7 @@ def test_the_error_of_thirty_six_cells() -> None:
 
 def test_everything_that_can_count_cells_is_tried() -> None:
     """Frequency mechanisms, the mechanism for places, and what is built around them."""
-    names = {name for name, _ in goal_of("location").kinds()}
+    names = {name for name, _ in small_goal("location").usable_mechanisms()}
     assert {"krr", "pure-dump", "oue", "compressed-oue", "planar-laplace"} <= names
     assert "laplace" not in names
 
@@ -95,18 +95,18 @@ def test_everything_that_can_count_cells_is_tried() -> None:
 def test_only_metric_mechanisms_promise_distances() -> None:
     """The table says so, wherever there is another one."""
     metric, flat = PlanarLaplace(1.0), KRR(1.0, 36)
-    assert SQUARE.caveat([flat, metric]).startswith("Only planar-laplace promises distances, ")
-    assert SQUARE.caveat([flat]).startswith("None of these promises distances, ")
-    assert SQUARE.caveat([metric]) == ""
+    assert SQUARE.ranking_remark([flat, metric]).startswith("Only planar-laplace promises distances, ")
+    assert SQUARE.ranking_remark([flat]).startswith("None of these promises distances, ")
+    assert SQUARE.ranking_remark([metric]) == ""
     shown = plan(SQUARE, users=2e4, epsilon=1, delta=1e-6, mechanism="krr")
     assert "None of these promises distances, that near places are hidden better" in " ".join(str(shown).split())
-    assert shown.document()["caveat"] == SQUARE.caveat([flat])
+    assert shown.document()["caveat"] == SQUARE.ranking_remark([flat])
 
 
 def test_the_curator_of_a_map_is_that_of_as_many_options() -> None:
     """Cells are options to a curator too."""
-    target = goal_of("location").target
-    cells, options = (Goal(task, 1000, target).yardstick for task in (SQUARE, Frequency(6)))
+    target = small_goal("location").target
+    cells, options = (Goal(task, 1000, target).central_baseline for task in (SQUARE, Frequency(6)))
     assert cells == options
 
 

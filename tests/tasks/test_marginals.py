@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
-from shuffledp.array import Floats, Integers
-from shuffledp.mechanisms.estimate import Estimate, JoinedTails
-from shuffledp.tasks import task_list
-from shuffledp.tasks.marginals import EveryPair
+from shuffledp._core.types import Floats, Integers
+from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, Estimate
+from shuffledp.tasks import registry
+from shuffledp.tasks.marginals import PairDomain
 
 SMALL = {"sex": 2, "age": 3, "city": 4}
 ADULT = {"workclass": 9, "education": 16, "marital": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2,
@@ -45,7 +45,7 @@ def held_by(columns: dict[str, Integers], sizes: dict[str, int]) -> dict[str, In
 
 def joined(parts: list[Estimate]) -> Estimate:
     value, variance = (np.concatenate([getattr(one, name) for one in parts]) for name in ("value", "variance"))
-    tails = JoinedTails(tuple(one.tails for one in parts), tuple(one.value.size for one in parts))
+    tails = ConcatenatedErrorLaw(tuple(one.error_law for one in parts), tuple(one.value.size for one in parts))
     return Estimate(value, variance, parts[0].users, tails)
 
 
@@ -118,7 +118,7 @@ def test_adult_like_marginals_are_within_their_intervals(noise: str) -> None:
     held = [truth[name] for name in task.names]
     inside: dict[bool, list[Any]] = {True: [], False: []}
     for _ in range(8):
-        drawn = [part.reading.simulate(counts, USERS, rng) for part, counts in zip(parts, held, strict=True)]
+        drawn = [part.estimator.simulate(counts, USERS, rng) for part, counts in zip(parts, held, strict=True)]
         for one in task.quantities(made, joined(drawn), 0.95):
             assert one.low is not None
             inside[one.question in ADULT].append((one.low <= truth[one.question]) & (truth[one.question] <= one.high))
@@ -132,19 +132,19 @@ def test_columns_are_read_together() -> None:
     task = sdp.tasks.Marginals({"sex": ["f", "m"], "age": 3, "city": ["Rome", "Oslo"]}, ways=2)
     made = sdp.AllAnswered([sdp.KRR(3.0, size) for size in (6, 4, 6)])
     plan = sdp.Plan(task, made, users=2, epsilon=30.0, delta=1e-2)
-    names = task.columns_read(())
+    names = task.resolve_columns(())
     assert names == ("sex", "age", "city")
     rows = pa.StructArray.from_arrays([pa.array(["m", "f"]), pa.array([2, 0]), pa.array(["Rome", "Oslo"])], list(names))
-    assert plan.column(*names).values(rows).tolist() == [[5, 2, 4], [0, 1, 1]]
+    assert plan.column(*names).read_values(rows).tolist() == [[5, 2, 4], [0, 1, 1]]
     bad = pa.StructArray.from_arrays([pa.array(["m", "x"]), pa.array([2, 3]), pa.array(["Rome", "Oslo"])], list(names))
     with pytest.raises(ValueError, match="column 'sex': expected one of the plan's 2 categories"):
-        plan.column(*names).values(bad)
-    assert EveryPair(*(values for _, values in task.domains[:2])).label(5) == "m × 2"
+        plan.column(*names).read_values(bad)
+    assert PairDomain(*(values for _, values in task.domains[:2])).label(5) == "m × 2"
 
 
 def test_it_is_written_down_and_read() -> None:
     for task in (sdp.tasks.Marginals(SMALL), sdp.tasks.Marginals({"a": ["x", "y"], "b": 5}, ways=2)):
-        assert task_list.read(json.loads(json.dumps(task.document()))) == task
+        assert registry.read_task(json.loads(json.dumps(task.to_document()))) == task
     assert sdp.tasks.Marginals(SMALL).names == ("sex", "age", "city")
 
 
@@ -168,4 +168,4 @@ def test_what_is_no_table(columns: Any, ways: int, sentence: str) -> None:
 def test_only_what_everybody_answers_is_made_consistent() -> None:
     task = sdp.tasks.Marginals(SMALL, ways=2)
     with pytest.raises(ValueError, match="not known where only some users answer 'sex × age'"):
-        task.demand(sdp.Parallel([sdp.KRR(1.0, question.task.domain.size or 0) for question in task.asked]))
+        task.check_mechanism(sdp.Parallel([sdp.KRR(1.0, question.task.domain.size or 0) for question in task.asked]))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.tasks import OverTime
-from shuffledp.tasks.over_time import RunningRelease
+from shuffledp.tasks.ranges import RunningRelease
 
 TREES = [(2, 2), (9, 2), (16, 2), (30, 3), (31, 4), (7, 7)]
 
@@ -20,12 +20,12 @@ TREES = [(2, 2), (9, 2), (16, 2), (30, 3), (31, 4), (7, 7)]
 def test_running_counts_are_least_squares_of_what_is_over(days: int, fan_out: int) -> None:
     """Against dense least squares on the nodes whose last day is over, value and variance, for every day."""
     tree = ValueTree(days, fan_out)
-    incidence = tree.of_leaves(np.eye(days)).T
-    value = np.random.default_rng(days).normal(50.0, 9.0, tree.nodes)
+    incidence = tree.sum_leaves(np.eye(days)).T
+    value = np.random.default_rng(days).normal(50.0, 9.0, tree.node_count)
     release = RunningRelease(tree, 3.0)
-    found = release.estimate(sdp.Estimate(value, np.full(tree.nodes, 3.0), 777))
+    found = release.estimate(sdp.Estimate(value, np.full(tree.node_count, 3.0), 777))
     for day in range(days - 1):
-        over = [place for place in range(tree.nodes) if not incidence[place, day + 1 :].any()]
+        over = [place for place in range(tree.node_count) if not incidence[place, day + 1 :].any()]
         solve = np.linalg.pinv(incidence[over][:, : day + 1])
         weights = solve.sum(axis=0)
         assert found.value[day] == pytest.approx(weights @ value[over], rel=1e-9)
@@ -37,14 +37,14 @@ def test_running_counts_are_least_squares_of_what_is_over(days: int, fan_out: in
 def test_days_so_far_need_nothing_that_is_not_over(days: int, fan_out: int) -> None:
     """Whatever stands for the other nodes; on the last day nobody says how many users there are."""
     tree = ValueTree(days, fan_out)
-    incidence = tree.of_leaves(np.eye(days)).T
-    assert tree.lasts.tolist() == [int(np.flatnonzero(row)[-1]) for row in incidence]
-    value = np.random.default_rng(days).normal(50.0, 9.0, tree.nodes)
+    incidence = tree.sum_leaves(np.eye(days)).T
+    assert tree.last_values.tolist() == [int(np.flatnonzero(row)[-1]) for row in incidence]
+    value = np.random.default_rng(days).normal(50.0, 9.0, tree.node_count)
     release = RunningRelease(tree, 3.0)
     for count in range(1, days + 1):
-        seen = np.where(tree.lasts < count, value, -1e9)
-        found = release.so_far(sdp.Estimate(seen, np.full(tree.nodes, 3.0), 777), count)
-        over = np.flatnonzero(tree.lasts < count)
+        seen = np.where(tree.last_values < count, value, -1e9)
+        found = release.running_counts(sdp.Estimate(seen, np.full(tree.node_count, 3.0), 777), count)
+        over = np.flatnonzero(tree.last_values < count)
         weights = np.linalg.pinv(incidence[over][:, :count]).sum(axis=0)
         assert len(found.value) == len(found.variance) == count
         assert found.value[-1] == pytest.approx(weights @ value[over], rel=1e-9)
@@ -59,12 +59,14 @@ def test_days_so_far_need_nothing_that_is_not_over(days: int, fan_out: int) -> N
 def test_intervals_of_every_day_hold(mechanism: sdp.Mechanism) -> None:
     """300 collections drawn by their law: the error is as promised (5%), and 93–97% of the truths are inside."""
     task = OverTime(30)
-    held = task.held(mechanism, 500)
+    held = task.true_counts(mechanism, 500)
     rng = np.random.default_rng(2)
     square, inside = [], []
     assert isinstance(mechanism, sdp.RangeTree | sdp.CancellingTree)
     for _ in range(300):
-        errors, margins = task.compare(mechanism, mechanism.reading.simulate(held, 500, rng), held.astype(float), 0.95)
+        errors, margins = task.compute_errors_and_margins(
+            mechanism, mechanism.estimator.simulate(held, 500, rng), held.astype(float), 0.95
+        )
         square.append(np.mean(errors**2))
         inside.append(np.abs(errors[:-1]) <= margins[:-1])
     assert math.sqrt(np.mean(square)) == pytest.approx(task.standard_error(mechanism, 500), rel=0.05)

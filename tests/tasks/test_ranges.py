@@ -9,22 +9,23 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.ability import range_answers
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.quantile import RunningCount
+from shuffledp.mechanisms.base.capabilities import find_range_estimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.range_estimates import CumulativeCounts
 from shuffledp.tasks import Ranges
-from shuffledp.tasks.question import Questions
+from shuffledp.tasks.ranges import OrderedDomainQueries
 
 
-def running(mechanism: Mechanism, values: np.ndarray, count: int, rng: np.random.Generator) -> RunningCount:
-    answers = range_answers(mechanism)
+def running(mechanism: Mechanism, values: np.ndarray, count: int, rng: np.random.Generator) -> CumulativeCounts:
+    answers = find_range_estimator(mechanism)
     assert answers is not None
-    held = np.bincount(values, minlength=answers.tree.values)
-    reading = mechanism.reading
+    held = np.bincount(values, minlength=answers.tree.value_count)
+    reading = mechanism.estimator
     assert hasattr(reading, "simulate")
-    return RunningCount(answers, reading.simulate(held, len(values), rng), count)
+    return CumulativeCounts(answers, reading.simulate(held, len(values), rng), count)
 
 
+@pytest.mark.exhaustive("range-queries")
 @pytest.mark.parametrize(
     "mechanism",
     [sdp.RangeTree(500, 100.0, 2000, fan_out=4), sdp.KRR(6.0, 500), sdp.RangeQueries(6.0, 9)],
@@ -61,27 +62,27 @@ def test_exact_counts_give_exact_quantiles() -> None:
 
 def test_a_search_finds_what_all_values_tell() -> None:
     """Beyond a number of values only some running counts are looked at: the same interval, or one within it."""
-    from shuffledp.mechanisms.parts import quantile
+    from shuffledp.mechanisms.base import range_estimates
 
     mechanism = sdp.RangeTree(2000, 300.0, 5000)
     rng = np.random.default_rng(2)
     values = np.clip(rng.normal(900, 300, 5000).astype(int), 0, 1999)
     count = running(mechanism, values, 2000, rng)
     searched = count.quantile(0.5, 0.95)
-    most, quantile.ALL_AT_ONCE = quantile.ALL_AT_ONCE, 10_000
+    most, range_estimates.MAX_FULL_SCAN_VALUES = range_estimates.MAX_FULL_SCAN_VALUES, 10_000
     try:
         whole = count.quantile(0.5, 0.95)
     finally:
-        quantile.ALL_AT_ONCE = most
+        range_estimates.MAX_FULL_SCAN_VALUES = most
     assert searched.value == whole.value
     assert whole.low <= searched.low <= searched.high <= whole.high
 
 
-def questions() -> Questions:
+def questions() -> OrderedDomainQueries:
     days = [f"2024-01-{day:02}" for day in range(1, 32)]
     task, mechanism = Ranges(days), sdp.KRR(30.0, 31)
-    return Questions(
-        task.domain, task.answers(mechanism), mechanism.estimate(mechanism.encode(np.arange(31).repeat(9)))
+    return OrderedDomainQueries(
+        task.domain, task.range_estimator(mechanism), mechanism.estimate(mechanism.encode(np.arange(31).repeat(9)))
     )
 
 
@@ -117,16 +118,16 @@ def test_bad_quantiles_are_a_sentence(share: object) -> None:
 def test_the_curator_is_the_best_tree_made_consistent() -> None:
     """By dense least squares for 27 values: one number's error times the root mean square over the ranges."""
     task = Ranges(27)
-    found = {known.sum: factor for known, factor in task.curators(1)}
-    from shuffledp.mechanisms.parts.value_tree import ValueTree
+    found = {known.l1: factor for known, factor in task.curator_statistics(1)}
+    from shuffledp.mechanisms.base.value_tree import ValueTree
 
     tree = ValueTree(27, 3)
-    incidence = tree.of_leaves(np.eye(27)).T
+    incidence = tree.sum_leaves(np.eye(27)).T
     free = incidence[:, :-1] - incidence[:, -1:]
     solve = np.linalg.pinv(free)
     moved = np.concatenate([np.eye(26), -np.ones((1, 26))])
     covariance = moved @ solve @ solve.T @ moved.T
-    asked = np.array([[low <= value < high for value in range(27)] for low, high in task.ranges], dtype=float)
+    asked = np.array([[low <= value < high for value in range(27)] for low, high in task.sample_ranges], dtype=float)
     exact = math.sqrt(np.mean(np.diag(asked @ covariance @ asked.T)))
     assert found[2.0 * tree.height] == pytest.approx(exact, rel=1e-9)
     assert set(found) == {2.0 * height for height in (5, 3, 2, 1)}
@@ -145,7 +146,7 @@ def test_ranges_hold_whatever_the_ends() -> None:
     mechanism = sdp.RangeTree(50, 30.0, 1000, fan_out=3)
     rng = np.random.default_rng(5)
     count = running(mechanism, rng.integers(0, 50, 1000), 50, rng)
-    answers, estimate = count.answers, count.estimate
+    answers, estimate = count.range_estimator, count.estimate
     for low, middle, high in itertools.islice(itertools.combinations(range(0, 51, 7), 3), 30):
         parts = answers.ranges(estimate, [(low, middle), (middle, high), (low, high)]).value
         assert parts[0] + parts[1] == pytest.approx(parts[2])
@@ -153,7 +154,7 @@ def test_ranges_hold_whatever_the_ends() -> None:
 
 def test_a_local_promise_among_dummies() -> None:
     """64 values, 20,000 users, (1, 1e-7): 27 users of error at most, with a local ε of 8 for the whole report."""
-    (offer,) = sdp.plan(Ranges(64), users=2e4, epsilon=1, delta=1e-7, mechanism="mix-dump").offers
+    (offer,) = sdp.plan(Ranges(64), users=2e4, epsilon=1, delta=1e-7, mechanism="mix-dump").candidates
     assert offer.standard_error <= 27
     assert offer.proof.upper <= 1
     assert offer.mechanism.local_epsilon == pytest.approx(8.0, abs=1e-6)

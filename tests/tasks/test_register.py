@@ -15,18 +15,17 @@ import pyarrow as pa
 import pytest
 
 import shuffledp
-from shuffledp.array import Array
+from shuffledp._core.types import Array
 from shuffledp.collection.collect import collect
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan import plan
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.simulation import simulate
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.planner import plan
+from shuffledp.planning.simulation import simulate
 from shuffledp.tasks import TASKS, Options, Task, Values
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.given import Given
-from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.task import Sensitivity
+from shuffledp.tasks.base import Quantity, Sensitivity
+from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.domain import TaskOptions
 from tests.cli import run
 from tests.collection import write_table
 
@@ -38,47 +37,48 @@ class Approval(Task):
     question: str
 
     name = "approval"
-    kinds = ("frequency",)
-    data = "as many who say yes as no"
+    mechanism_tasks = ("frequency",)
+    data_description = "as many who say yes as no"
     unit = "users"
     parameters = ("question",)
-    taken = ()
+    accepted_options = ()
 
     @property
     def domain(self) -> Values:
         return Options(2)
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def mechanism_settings(self) -> Mapping[str, Any]:
         return {"options": 2}
 
-    def sample(self, mechanism: Mechanism) -> Array:
+    def representative_values(self, mechanism: Mechanism) -> Array:
         return np.arange(2)
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(1.0, math.sqrt(1.0))
 
-    def values(self, column: Column, array: pa.Array) -> Any:
-        return column.option_numbers(array, ("false", "true"))
+    def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
+        return column.read_option_numbers(array, ("false", "true"))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         yes = Estimate(estimate.value[1:], estimate.variance[1:], estimate.users)
-        return [Quantity.of("users", (self.question,), yes, confidence)]
+        return [Quantity.from_estimate("users", (self.question,), yes, confidence)]
 
     @classmethod
-    def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+    def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
         return cls(**parameters)
 
     @classmethod
-    def from_options(cls, given: Given) -> Task:
+    def from_options(cls, given: TaskOptions) -> Task:
         return cls("Yes?")
 
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shuffledp.tasks.task_list.TASKS", (*TASKS, Approval))
+    monkeypatch.setattr("shuffledp.tasks.registry.TASKS", (*TASKS, Approval))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("registered")
 def test_a_task_is_planned_simulated_and_collected(tmp_path: Path) -> None:
     """From Python, through the plan's file."""
@@ -99,6 +99,7 @@ def test_a_task_is_planned_simulated_and_collected(tmp_path: Path) -> None:
         collect(chosen, pa.array([1, 0] * 1000), out=tmp_path / "out2")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("registered")
 def test_a_task_is_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planned, simulated and collected as typed, from a CSV file."""

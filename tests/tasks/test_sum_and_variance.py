@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mean.split_and_mix import SplitAndMix
-from shuffledp.mechanisms.vector.split_and_mix_vector import SplitAndMixVector
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.trial import Offer, Trial
+from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix
+from shuffledp.mechanisms.correlated_noise.split_and_mix_vector import SplitAndMixVector
+from shuffledp.planning.goal import Goal
+from shuffledp.planning.mechanism_calibration import Candidate, Trial
 from shuffledp.tasks import Mean, Sum, Task, Variance
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.variance import variance_of
+from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.means import estimate_variance
 
 
-def offer_of(task: Task, users: int, delta: float = 1e-8) -> Offer:
+def offer_of(task: Task, users: int, delta: float = 1e-8) -> Candidate:
     kind = SplitAndMixVector if isinstance(task, Variance) else SplitAndMix
     (found,) = Trial(kind.name, kind, Goal(task, users, sdp.Target(1.0, delta))).run()
-    assert isinstance(found, Offer)
+    assert isinstance(found, Candidate)
     return found
 
 
@@ -28,15 +28,15 @@ def test_means_and_sums_have_a_curators_error(users: int, messages: int) -> None
         offer = offer_of(task, users)
         assert offer.proof.upper <= 1.0
         assert offer.messages <= messages
-        assert 1.0 <= offer.standard_error / offer.goal.yardstick.standard_error <= 1.05
+        assert 1.0 <= offer.standard_error / offer.goal.central_baseline.standard_error <= 1.05
 
 
 def test_a_plan_for_several_rounds_is_certified() -> None:
     goal = Goal(Mean(0, 1), 100_000, sdp.Target(1.0, 1e-8), rounds=4)
     (offer,) = Trial("split-and-mix", SplitAndMix, goal).run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     assert offer.proof.upper <= 1.0
-    assert offer.standard_error <= 1.1 * goal.yardstick.standard_error
+    assert offer.standard_error <= 1.1 * goal.central_baseline.standard_error
 
 
 def test_a_sum_is_as_many_means_as_there_are_users() -> None:
@@ -61,6 +61,7 @@ def test_plans_keep_what_they_promise(task: Task) -> None:
     assert outcome.ratio == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ends", [(-20.0, 60.0)])
 def test_variances_are_unbiased_and_their_intervals_cover(ends: tuple[float, float]) -> None:
     """Skewed numbers, real messages; the mean comes along."""
@@ -70,9 +71,9 @@ def test_variances_are_unbiased_and_their_intervals_cover(ends: tuple[float, flo
     mechanism = SplitAndMixVector(
         2, scale=800.0, levels=200, modulus=1 << 24, messages=2, honest=users, shape="box", noise="laplace"
     )
-    column = Column(("x",), task, mechanism)
+    column = ColumnReader(("x",), task, mechanism)
     numbers = ends[0] + (ends[1] - ends[0]) * rng.beta(2, 5, users)
-    values = column.values(pa.array(numbers))
+    values = column.read_values(pa.array(numbers))
     inside, errors = 0, []
     for _ in range(1500):
         estimate = mechanism.estimate(mechanism.encode(values, rng=rng))
@@ -87,14 +88,14 @@ def test_variances_are_unbiased_and_their_intervals_cover(ends: tuple[float, flo
 
 
 def test_the_square_of_an_estimate_is_not_taken_for_that_of_the_mean() -> None:
-    found = variance_of(sdp.Estimate(np.array([0.5, 0.2]), np.array([0.01, 0.04]), users=10))
+    found = estimate_variance(sdp.Estimate(np.array([0.5, 0.2]), np.array([0.01, 0.04]), users=10))
     assert found.value[0] == pytest.approx(0.6 - 0.25 + 0.01)
     assert found.variance[0] == pytest.approx(0.01 + 0.01 + 0.0002)
 
 
 def test_replacing_one_user_moves_the_variance_by_no_more_than_is_said() -> None:
     rng, users = np.random.default_rng(4), 7
-    most = Variance(2, 5).sensitivity(users).sum
+    most = Variance(2, 5).sensitivity(users).l1
     ends = np.where(np.arange(users) < 1, 5.0, 2.0)
     assert ends.var() - np.full(users, 2.0).var() == pytest.approx(most)
     for _ in range(300):
@@ -109,7 +110,7 @@ def test_a_variance_is_near_a_curators() -> None:
     """Half of ε goes to the mean: about twice the error of a curator who tells the variance alone."""
     offer = offer_of(Variance(0, 10), 100_000, 1e-6)
     assert offer.mechanism.settings()["noise"] == "laplace"
-    assert offer.standard_error <= 2.5 * offer.goal.yardstick.standard_error
+    assert offer.standard_error <= 2.5 * offer.goal.central_baseline.standard_error
 
 
 def test_a_count_of_yes_and_no_is_a_sum() -> None:
@@ -124,7 +125,7 @@ def test_a_count_of_yes_and_no_is_a_sum() -> None:
 def test_a_plan_for_fewer_users_than_are_expected_has_room_for_all() -> None:
     goal = Goal(Mean(0, 10), 200_000, sdp.Target(1.0, 1e-8), minimum=20_000)
     (offer,) = Trial("split-and-mix", SplitAndMix, goal).run()
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, Candidate)
     assert offer.mechanism.settings()["honest"] == 20_000
     for users in (20_000, 200_000):
         assert sdp.amplify(offer.mechanism, users=users, effort="quick").epsilon(delta=1e-8).upper <= 1.0

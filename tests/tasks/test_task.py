@@ -10,26 +10,28 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, OUE, PCKV, CancellingSets, Laplace, PrivKV, PrivSet, RangeQueries
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.trial import Trial
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.planning.mechanism_calibration import Trial
 from shuffledp.tasks import ItemSets, Mean, Task
-from shuffledp.tasks.task import apportioned
-from tests.planner.goals import TASKS, goal_of
+from shuffledp.tasks.base import apportion
+from tests.planner.goals import TASKS, small_goal
 
 
 def mechanisms_of(name: str) -> list[Mechanism]:
     """Every mechanism of the task, where a quick guess puts it."""
-    goal = goal_of(name)
+    goal = small_goal(name)
     found = []
-    for known, kind in goal.kinds():
+    for known, kind in goal.usable_mechanisms():
         trial = Trial(known, kind, goal)
         try:
             target = goal.target
-            designs = kind.designs(goal.task.facts_for(kind), goal.users, target.epsilon, target.delta, goal.rounds)
+            designs = kind.designs(
+                goal.task.mechanism_settings_for(kind), goal.users, target.epsilon, target.delta, goal.rounds
+            )
             # Noise that the shuffler draws does not grow with the users.
             designed = next((design for design in designs if design.get("honest", True)), None)
-            searched = trial._known() | next(trial._variants())
-            made = kind(**designed) if designed else trial._guessed(searched)
+            searched = trial._determined_settings() | next(trial._variants())
+            made = kind(**designed) if designed else trial._guess_mechanism(searched)
             goal.task.standard_error(made, 10)
         except ValueError:
             continue
@@ -37,6 +39,7 @@ def mechanisms_of(name: str) -> list[Mechanism]:
     return found
 
 
+@pytest.mark.exhaustive("set-valued")
 @pytest.mark.parametrize("name", TASKS)
 def test_the_error_of_few_users_tells_that_of_many(name: str) -> None:
     """``variance`` of all users is what is predicted from the sample: sums grow with n, means fall with it."""
@@ -44,9 +47,9 @@ def test_the_error_of_few_users_tells_that_of_many(name: str) -> None:
     found = mechanisms_of(name)
     assert found
     for mechanism in found:
-        sample = mechanism.check(task.sample(mechanism))
+        sample = mechanism.check(task.representative_values(mechanism))
         many = np.concatenate([sample] * 7)
-        whole = float(np.mean(task.spread(mechanism, many)))
+        whole = float(np.mean(task.estimator_variance(mechanism, many)))
         expected = task.scale(mechanism) * math.sqrt(whole)
         assert task.standard_error(mechanism, len(many)) == pytest.approx(expected, rel=1e-9)
 
@@ -98,23 +101,23 @@ def key_value_rows() -> list[Any]:
 def test_sensitivity_is_the_largest_change(task: Task, mechanism: Mechanism, values: list[Any]) -> None:
     """By enumeration of all two values of one user."""
     known = task.sensitivity(1)
-    assert known.sum == pytest.approx(largest_change(mechanism, values, 1))
-    assert known.root == pytest.approx(largest_change(mechanism, values, 2))
+    assert known.l1 == pytest.approx(largest_change(mechanism, values, 1))
+    assert known.l2 == pytest.approx(largest_change(mechanism, values, 2))
 
 
 def test_sensitivity_of_means() -> None:
     """One of n users moves each coordinate by at most the interval's width over n."""
-    assert TASKS["mean"].sensitivity(10).sum == pytest.approx(8.0)
+    assert TASKS["mean"].sensitivity(10).l1 == pytest.approx(8.0)
     box, ball = TASKS["boxed vectors"].sensitivity(10), TASKS["vector mean"].sensitivity(10)
-    assert (box.sum, box.root) == (pytest.approx(3.0), pytest.approx(math.sqrt(3.0)))
-    assert (ball.sum, ball.root) == (pytest.approx(0.2 * 2.0), pytest.approx(0.2))
+    assert (box.l1, box.l2) == (pytest.approx(3.0), pytest.approx(math.sqrt(3.0)))
+    assert (ball.l1, ball.l2) == (pytest.approx(0.2 * 2.0), pytest.approx(0.2))
 
 
 @pytest.mark.parametrize("users", [1, 10, 12345, 10**12])
 def test_users_are_apportioned_to_the_last(users: int) -> None:
     """Whole numbers that add up, none off by one or more."""
     shares = np.array([0.5, 0.3, 0.125, 0.075])
-    held = apportioned(shares, users)
+    held = apportion(shares, users)
     assert int(held.sum()) == users
     assert (np.abs(held - shares * users) < 1).all()
 

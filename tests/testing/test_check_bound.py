@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds import BOUND_OF
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.testing import ConformanceError, check_bound
-from shuffledp.testing.bound_check import random_trial
-from shuffledp.testing.brute_force import worst_dataset
-from tests import truth
+from shuffledp.testing.bounds import draw_random_trial
+from shuffledp.testing.brute_force import worst_dataset_divergence
+from tests import brute_force_cache
 
 SMALL = [sdp.KRR(0.5, 3), sdp.KRR(1.0, 2), sdp.PureDUMP(2, 1)]
 
@@ -26,7 +26,7 @@ class Hopeful:
     name: str = "hopeful"
 
     def curve(self, randomizer: Any, users: int) -> sdp.PrivacyCurve:
-        return BOUND_OF["optimal"].curve(randomizer, users + self.more)
+        return BOUNDS_BY_NAME["optimal"].curve(randomizer, users + self.more)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Shy:
 
 @pytest.mark.parametrize("name", ["optimal", "variation-ratio", "clone"])
 def test_sound_bounds_pass(name: str) -> None:
-    checked = check_bound(BOUND_OF[name], randomizers=SMALL)
+    checked = check_bound(BOUNDS_BY_NAME[name], randomizers=SMALL)
     assert checked.passed
     assert len(checked.ran) + len(checked.skipped) == len(SMALL)
     assert len(checked.ran) >= 2
@@ -60,7 +60,7 @@ def test_a_bound_for_too_many_users_fails() -> None:
 
 def test_the_published_theorem_fails() -> None:
     """It is below the truth for three options and two users."""
-    checked = check_bound(BOUND_OF["variation-ratio-published"], randomizers=SMALL, raises=False)
+    checked = check_bound(BOUNDS_BY_NAME["variation-ratio-published"], randomizers=SMALL, raises=False)
     assert [failure.check for failure in checked.failures] == ["never below the truth for KRR(epsilon=0.5, options=3)"]
 
 
@@ -72,11 +72,11 @@ def test_a_bound_that_never_applies_has_not_passed() -> None:
     assert {reason for _, reason in checked.skipped} == {"the bound does not apply"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_default_randomizers_are_the_catalogue_and_random_tables(shared_folder: Path) -> None:
     """Every example that has a table, and so many random ones."""
-    with truth.found_once(shared_folder):
-        checked = check_bound(BOUND_OF["optimal"], tables=4)
+    with brute_force_cache.cache_worst_datasets(shared_folder):
+        checked = check_bound(BOUNDS_BY_NAME["optimal"], tables=4)
     assert len(checked.ran) > 100
     assert sum("FromTable" in name for name in checked.ran) == 3 + 4
 
@@ -84,9 +84,9 @@ def test_the_default_randomizers_are_the_catalogue_and_random_tables(shared_fold
 def test_random_tables_are_extremal_or_not() -> None:
     """Every column of an extremal one holds two values only, up to the rounding of the executed table."""
     for seed in range(4):
-        rows = random_trial(seed).mechanism.table().probabilities
+        rows = draw_random_trial(seed).mechanism.table().probabilities
         assert all(len({round(float(x), 9) for x in column}) <= 2 for column in zip(*rows, strict=True))
-        ((users, ratio),) = random_trial(seed, extremal=False).places
+        ((users, ratio),) = draw_random_trial(seed, extremal=False).points
         assert 2 <= users <= 7
         assert ratio > 1
 
@@ -109,4 +109,4 @@ def test_the_worst_dataset_of_one_user_is_the_table_itself() -> None:
     """Brute force over nobody else: the divergence of two rows."""
     mechanism = sdp.KRR(1.0, 2)
     first, second = mechanism.table().probabilities
-    assert worst_dataset(mechanism, 1, 1) == max(first[0] - second[0], first[1] - second[1])  # type: ignore[arg-type]
+    assert worst_dataset_divergence(mechanism, 1, 1) == max(first[0] - second[0], first[1] - second[1])  # type: ignore[arg-type]

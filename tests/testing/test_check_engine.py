@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp.collection import message
-from shuffledp.collection.engine.embedded import Embedded
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.kernel import Total
-from shuffledp.collection.lot import Lot
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.reading import Reading
-from shuffledp.progress import Progress
+from shuffledp._core.progress import Progress
+from shuffledp.collection import message_files
+from shuffledp.collection.batch_processing import AccumulatedStatistic
+from shuffledp.collection.engine import EmbeddedEngine, create_engine
+from shuffledp.collection.message_files import BatchSpec
+from shuffledp.mechanisms.base.estimator import Estimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.testing import ConformanceError, check_engine
-from shuffledp.testing.engine_check import ENGINE_CHECKS
+from shuffledp.testing.engines import ENGINE_CHECKS
 
 
-class Reads(Embedded):
+class Reads(EmbeddedEngine):
     """The embedded engine, made without arguments."""
 
     def __init__(self) -> None:
@@ -31,22 +30,22 @@ class Reads(Embedded):
 class KeepsTheOrder(Reads):
     """Copies messages instead of shuffling them."""
 
-    def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
+    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
         directory.mkdir()
-        with message.Writer(directory, lot.width) as writer:
-            for wire in message.read(message.files_of(encoded), lot.width):
+        with message_files.MessageWriter(directory, lot.width) as writer:
+            for wire in message_files.read_messages(message_files.list_message_files(encoded), lot.width):
                 writer.write(wire)
 
 
 class LosesARow(Reads):
     """Drops the last message."""
 
-    def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
+    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
         width = lot.width
-        wire = np.concatenate(list(message.read(message.files_of(encoded), width)))
+        wire = np.concatenate(list(message_files.read_messages(message_files.list_message_files(encoded), width)))
         rows = sorted(row.tobytes() for row in wire)[:-1]
         directory.mkdir()
-        with message.Writer(directory, width) as writer:
+        with message_files.MessageWriter(directory, width) as writer:
             writer.write(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, width))
 
 
@@ -55,14 +54,16 @@ class OtherKey(Reads):
 
     keys = iter(range(1, 200))
 
-    def encode(self, table: Any, column: Any, key: bytes, lot: Lot, directory: Path) -> None:
+    def encode(self, table: Any, column: Any, key: bytes, lot: BatchSpec, directory: Path) -> None:
         super().encode(table, column, bytes([next(self.keys)]) * 32, lot, directory)
 
 
 class Miscounts(Reads):
     """Adds up half of the statistic."""
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
+    def aggregate(
+        self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Estimator | None = None
+    ) -> AccumulatedStatistic:
         total = super().aggregate(mechanism, shuffled, messages, reading)
         return replace(total, statistic=total.statistic // 2)
 
@@ -76,9 +77,9 @@ class TakesAll(Reads):
 
 def test_the_embedded_engine_passes() -> None:
     """Made by a function."""
-    checked = check_engine(lambda: engine_of("embedded"))
+    checked = check_engine(lambda: create_engine("embedded"))
     assert checked.passed
-    assert str(checked) == f"Embedded passes all {len(ENGINE_CHECKS)} checks."
+    assert str(checked) == f"EmbeddedEngine passes all {len(ENGINE_CHECKS)} checks."
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,23 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.progress import Progress
-from shuffledp.testing import Checked, ConformanceError, check_mechanism, sampling_check
-from shuffledp.testing.case import Case
+from shuffledp._core.progress import Progress
+from shuffledp.testing import CheckResult, ConformanceError, check_mechanism, statistical_checks
+from shuffledp.testing.checks import MechanismCase
 from shuffledp.testing.conformance import CHECKS
-from shuffledp.testing.estimate_check import without_a_table_the_estimate_has_the_stated_mean_and_variance
-from shuffledp.testing.law_check import without_a_table_it_is_refused, without_a_table_the_parameters_keep_the_promise
-from shuffledp.testing.sampling_check import (
-    chi_square,
-    most_relative_entropy,
-    relative_entropy,
-    the_messages_follow_the_table,
+from shuffledp.testing.mechanism_checks import (
+    without_a_table_it_is_refused,
+    without_a_table_the_parameters_keep_the_promise,
 )
-from tests import truth
-from tests.testing.broken import FAILING, Good, TooLikely
+from shuffledp.testing.statistical_checks import (
+    chi_square,
+    relative_entropy,
+    relative_entropy_limit,
+    the_messages_follow_the_table,
+    without_a_table_the_estimate_has_the_stated_mean_and_variance,
+)
+from tests import brute_force_cache
+from tests.testing.broken_mechanisms import BROKEN_MECHANISMS, Good, TooLikely
 
 pytestmark = pytest.mark.usefixtures("each_curve_once", "truths")
 
@@ -34,10 +37,11 @@ pytestmark = pytest.mark.usefixtures("each_curve_once", "truths")
 @pytest.fixture(scope="module")
 def truths(shared_folder: Path) -> Iterator[None]:
     """Most of the broken ones have the law of the good one: brute force finds its worst dataset once."""
-    with truth.found_once(shared_folder):
+    with brute_force_cache.cache_worst_datasets(shared_folder):
         yield
 
 
+@pytest.mark.exhaustive
 def test_a_good_mechanism_passes() -> None:
     """Object or class; what does not apply is said, and the outcome reads well."""
     checked = check_mechanism(Good())
@@ -48,7 +52,9 @@ def test_a_good_mechanism_passes() -> None:
     assert check_mechanism(Good).passed
 
 
-@pytest.mark.parametrize(("mechanism", "failing", "words"), FAILING, ids=[type(one).__name__ for one, *_ in FAILING])
+@pytest.mark.parametrize(
+    ("mechanism", "failing", "words"), BROKEN_MECHANISMS, ids=[type(one).__name__ for one, *_ in BROKEN_MECHANISMS]
+)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_a_broken_mechanism_fails_for_the_right_reason(mechanism: Good, failing: set[str], words: str) -> None:
     """All failures are listed, no other ones, and the error is their list."""
@@ -63,7 +69,7 @@ def test_a_broken_mechanism_fails_for_the_right_reason(mechanism: Good, failing:
 
 def test_the_error_says_what_it_means_and_how_sure_it_is() -> None:
     """In one sentence each, numbered; it is an AssertionError, and survives pickling."""
-    mechanism = FAILING[0][0]
+    mechanism = BROKEN_MECHANISMS[0][0]
     with pytest.raises(AssertionError) as caught:
         check_mechanism(mechanism)
     text = " ".join(str(caught.value).split())
@@ -82,8 +88,8 @@ def test_a_misspelt_ability_is_an_error_when_the_class_is_defined() -> None:
     """Nobody would ever ask for it."""
     with pytest.raises(TypeError, match=r"^Misspelt: nobody asks a randomizer for 'atacks'; is it 'attacks'\?$"):
         type("Misspelt", (Good,), {"atacks": lambda self: []})
-    with pytest.raises(TypeError, match="does not name HasNoisyOthers in its bases"):
-        type("Unnamed", (Good,), {"noisy_others": lambda self, messages: (0, 0)})
+    with pytest.raises(TypeError, match="does not name HasNoisyMessages in its bases"):
+        type("Unnamed", (Good,), {"count_noisy_messages": lambda self, messages: (0, 0)})
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_a_misspelt_ability_is_an_error_when_the_class_is_defined() -> None:
         (
             sdp.Mechanism,
             TypeError,
-            r"^check_mechanism: Mechanism must define examples, law, randomize, reading, table, values, wire\.$",
+            r"^check_mechanism: Mechanism must define domain, encoding, estimator, examples, law, randomize, table\.$",
         ),
         (sdp.KRR(1.0, 200), ValueError, r"^check_mechanism: KRR has a table of 200 inputs and 200 messages, too many"),
     ],
@@ -125,15 +131,15 @@ def test_a_class_without_examples_is_refused() -> None:
 
 def test_a_class_lists_the_failures_of_all_its_examples() -> None:
     """Each with the example's name."""
-    checked = check_mechanism(type(FAILING[0][0]), raises=False)
-    assert [failure.sentence.split(":")[0] for failure in checked.failures] == [
+    checked = check_mechanism(type(BROKEN_MECHANISMS[0][0]), raises=False)
+    assert [failure.message.split(":")[0] for failure in checked.failures] == [
         "TooHonest(epsilon=1.0, options=3)",
         "TooHonest(epsilon=2.0, options=2)",
     ]
 
 
 def test_nothing_checked_is_not_passed() -> None:
-    empty = Checked("Nothing", ())
+    empty = CheckResult("Nothing", ())
     assert not empty.passed
     assert str(empty) == "Nothing: nothing was checked."
 
@@ -163,14 +169,14 @@ def test_without_a_table_mean_and_variance_are_tested(power: str, monkeypatch: p
     """A shift of every estimate, and a variance that is stated 30 % too small."""
     check = without_a_table_the_estimate_has_the_stated_mean_and_variance
     mechanism = sdp.PrivUnit.examples()[0]
-    assert check.failure(Case(mechanism)) is None
+    assert check.find_failure(MechanismCase(mechanism)) is None
     if power == "bias":
         truth = type(mechanism).truth
         monkeypatch.setattr(type(mechanism), "truth", lambda self, values: truth(self, values) + 0.2)
     else:
         variance = type(mechanism).variance
         monkeypatch.setattr(type(mechanism), "variance", lambda self, values: 0.6 * variance(self, values))
-    failure = check.failure(Case(mechanism))
+    failure = check.find_failure(MechanismCase(mechanism))
     assert failure is not None
     assert ("standard deviations from the truth" if power == "bias" else "differs from the stated variance") in str(
         failure
@@ -179,14 +185,14 @@ def test_without_a_table_mean_and_variance_are_tested(power: str, monkeypatch: p
 
 def test_without_a_table_promises_are_checked() -> None:
     """table() must refuse, and the parameters must keep ε."""
-    failure = without_a_table_it_is_refused.failure(Case(NoTable()))
+    failure = without_a_table_it_is_refused.find_failure(MechanismCase(NoTable()))
     assert failure is not None
-    assert "table() returned" in failure.sentence
-    assert without_a_table_the_parameters_keep_the_promise.failure(Case(NoTable())) is None
+    assert "table() returned" in failure.message
+    assert without_a_table_the_parameters_keep_the_promise.find_failure(MechanismCase(NoTable())) is None
     too_likely = type("TooLikelyNoTable", (TooLikely,), {"has_table": False})()
-    failure = without_a_table_the_parameters_keep_the_promise.failure(Case(too_likely))
+    failure = without_a_table_the_parameters_keep_the_promise.find_failure(MechanismCase(too_likely))
     assert failure is not None
-    assert "variation_ratio().p is 4" in failure.sentence
+    assert "variation_ratio().p is 4" in failure.message
 
 
 @pytest.mark.parametrize("chances", [[0.5, 0.3, 0.1999, 0.0001], [0.9] + [0.001] * 100, [0.25] * 4])
@@ -194,7 +200,7 @@ def test_the_confirming_test_has_at_most_its_stated_rate_of_false_alarms(chances
     """Rare messages included: at a level of 2 %, at most that share of 4000 samples of the law itself fail."""
     law = np.array(chances)
     seen = np.random.default_rng(1).multinomial(2000, law, size=4000).astype(float)
-    limit = most_relative_entropy(len(law), alarm=0.02)
+    limit = relative_entropy_limit(len(law), alarm=0.02)
     alarms = np.mean([relative_entropy(one, law) > limit for one in seen])
     assert alarms <= 0.02
 
@@ -204,8 +210,8 @@ def test_a_rare_message_that_comes_too_often_by_chance_is_no_alarm(monkeypatch: 
     seen, expected = np.array([1000.0, 997.0, 3.0]), np.array([1000.0, 999.8, 0.2])
     statistic, limit = chi_square(seen, expected)
     assert statistic > limit
-    assert relative_entropy(seen, expected / 2000) < most_relative_entropy(3)
+    assert relative_entropy(seen, expected / 2000) < relative_entropy_limit(3)
     # The first look of a good sampler is unlucky: the second one is not.
-    monkeypatch.setattr(sampling_check, "chi_square", lambda seen, expected: (100.0, 1.0))
-    assert the_messages_follow_the_table.failure(Case(Good())) is None
-    assert the_messages_follow_the_table.failure(Case(FAILING[0][0])) is not None
+    monkeypatch.setattr(statistical_checks, "chi_square", lambda seen, expected: (100.0, 1.0))
+    assert the_messages_follow_the_table.find_failure(MechanismCase(Good())) is None
+    assert the_messages_follow_the_table.find_failure(MechanismCase(BROKEN_MECHANISMS[0][0])) is not None

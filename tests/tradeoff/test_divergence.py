@@ -13,11 +13,11 @@ import pytest
 from numpy.typing import ArrayLike
 
 import shuffledp as sdp
-from shuffledp.array import Floats
-from shuffledp.errors import NotApplicable, NumericalError
+from shuffledp._core.errors import NotApplicable, NumericalError
+from shuffledp._core.types import Floats
+from shuffledp.privacy.noisy_gradient_step import LeastSquares
+from shuffledp.privacy.tradeoff_curves import DIVERGENCE_KINDS
 from shuffledp.tradeoff import GaussianTradeOff, GuaranteedTradeOff, NoisyStep, PiecewiseTradeOff, TradeOff
-from shuffledp.tradeoff.divergence import KINDS
-from shuffledp.tradeoff.noisy_step import LeastSquares
 
 ORDERS = (1.01, 1.5, 2.0, 7.0, 16.0, 64.0)
 
@@ -51,7 +51,7 @@ class Laplace(TradeOff):
 
     tpr = fnr
 
-    def knots(self) -> PiecewiseTradeOff:
+    def to_piecewise(self) -> PiecewiseTradeOff:
         raise AssertionError("not asked for")
 
     def delta(self, epsilon: float) -> float:
@@ -117,7 +117,7 @@ def test_randomized_response(epsilon: float, order: float) -> None:
 def test_finite_laws_by_definition(one: list[int], two: list[int]) -> None:
     """In rationals, outcomes that one law does not have included: infinite where P has mass that Q has not."""
     first, second = ([Fraction(number, sum(law)) for number in law] for law in (one, two))
-    curve = PiecewiseTradeOff.of_laws(dict(enumerate(first)), dict(enumerate(second)))
+    curve = PiecewiseTradeOff.from_laws(dict(enumerate(first)), dict(enumerate(second)))
     pairs = list(zip(first, second, strict=True))
     infinite = any(p > 0 == q for p, q in pairs)
     kl = math.inf if infinite else sum(float(p) * math.log(p / q) for p, q in pairs if p > 0)
@@ -149,11 +149,11 @@ def test_a_delta_is_an_infinite_divergence() -> None:
 
 def test_a_curve_through_points_is_refused() -> None:
     """What is known at points is bounded from below only; so is whatever is made of it."""
-    points = PiecewiseTradeOff.of_points([0.1, 0.4], [0.5, 0.2])
+    points = PiecewiseTradeOff.from_error_points([0.1, 0.4], [0.5, 0.2])
     for curve in (points, points.inverse(), points.symmetrised(),
                   sdp.tradeoff.mixed([points, points], [0.5, 0.5]), sdp.tradeoff.exchanged(points, 0.2),
                   sdp.tradeoff.lowest([points]), sdp.tradeoff.highest([points])):  # fmt: skip
-        for kind in KINDS:
+        for kind in DIVERGENCE_KINDS:
             order = 2.0 if kind in ("renyi", "power", "hockey-stick") else None
             with pytest.raises(NotApplicable, match="known everywhere, got one through points"):
                 sdp.divergence(curve, kind, order)
@@ -168,6 +168,7 @@ def test_the_hull_of_polygons_is_known() -> None:
         assert sdp.divergence(both, "renyi", 3.0) == pytest.approx(sdp.divergence(coins, "renyi", 3.0), rel=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", [1.0, 2.0, 8.0])
 def test_a_random_start(order: float) -> None:
     """A mixture of Gaussians that shows its part: the mean over starts of e^(a(a−1)μ²/2), by its own quadrature."""
@@ -181,9 +182,10 @@ def test_a_random_start(order: float) -> None:
     assert found == pytest.approx(float(wanted), rel=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_a_privacy_curve_is_bounded_from_above() -> None:
     """A shuffled protocol whose every count is known: above the exact values, and close; rounds add up."""
-    parameters = sdp.VariationRatio.of_ldp(2.0)
+    parameters = sdp.VariationRatio.from_ldp(2.0)
     curve = sdp.amplify(parameters, 500, bound="stronger-clone")
     exact = sdp.tradeoff.shuffled_trade_off(parameters.pair(0.0), users=500)
     p, q = exact.null, exact.alternative

@@ -12,11 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 import shuffledp as sdp
 from shuffledp import VariationRatio, amplify, compose, privacy_curve, trade_off
-from shuffledp.numerics.ball import precision
-from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
-from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, reach
-from shuffledp.tradeoff.shuffled import shuffled_trade_off
-from shuffledp.tradeoff.trade_off import PiecewiseTradeOff
+from shuffledp.numerics.intervals import precision
+from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff
+from shuffledp.privacy.tradeoff_curves import GuaranteedTradeOff, epsilon_reach, shuffled_trade_off
 
 X = np.concatenate([[0.0, 1e-15, 1e-9, 1e-4], np.linspace(0.001, 0.999, 401), [1 - 1e-4, 1 - 1e-9, 1.0]])
 
@@ -57,7 +55,7 @@ def test_values_are_rounded_to_the_safe_side(epsilons: list[float], deltas: list
 @pytest.mark.parametrize("bound", ["best", "mixture", "clone", "stronger-clone-analytic"])
 def test_never_above_the_exact_curve(users: int, bound: str) -> None:
     """Every bound's curve lies below the exact curve of the pair; the exact bound's touches it."""
-    parameters = VariationRatio.of_ldp(1.2)
+    parameters = VariationRatio.from_ldp(1.2)
     found = trade_off(amplify(parameters, users, bound=bound, effort="quick"), points=120)
     exact = shuffled_trade_off(parameters.pair(0.0), users)
     assert np.all(found.fnr(X) <= exact.fnr(X) + 1e-14)
@@ -70,7 +68,7 @@ def test_never_above_the_exact_curve(users: int, bound: str) -> None:
 
 def test_the_curve_and_the_privacy_curve_say_the_same() -> None:
     """At the ε it was made from, δ is the engine's own; the advantage is δ(0) to the bit; in between it is above."""
-    curve = amplify(VariationRatio.of_ldp(2.0), 2000, effort="quick")
+    curve = amplify(VariationRatio.from_ldp(2.0), 2000, effort="quick")
     found = trade_off(curve, points=60, precise=True)
     assert found.advantage() == curve.delta(0.0).upper
     for epsilon in found.epsilons[::7].tolist():
@@ -83,7 +81,7 @@ def test_the_curve_and_the_privacy_curve_say_the_same() -> None:
 
 def test_the_fast_way_is_a_little_lower() -> None:
     """The profile's values are upper bounds of the precise ones, and close."""
-    curve = amplify(VariationRatio.of_ldp(1.0), 10**5, effort="quick")
+    curve = amplify(VariationRatio.from_ldp(1.0), 10**5, effort="quick")
     fast, precise = trade_off(curve, points=40), trade_off(curve, points=40, precise=True)
     assert fast.advantage() == precise.advantage()
     assert np.all(fast.fnr(X) <= precise.fnr(X))
@@ -92,8 +90,8 @@ def test_the_fast_way_is_a_little_lower() -> None:
 
 def test_the_polygon_is_the_same_curve() -> None:
     """Knots in floats agree with the lines, and give the same δ."""
-    found = trade_off(amplify(VariationRatio.of_ldp(3.0), 300, effort="quick"), points=80)
-    polygon = found.knots()
+    found = trade_off(amplify(VariationRatio.from_ldp(3.0), 300, effort="quick"), points=80)
+    polygon = found.to_piecewise()
     assert np.allclose(polygon.fnr(X), found.fnr(X), rtol=0, atol=1e-13)
     for epsilon in (0.0, 0.2, 0.9):
         assert polygon.delta(epsilon) == pytest.approx(found.delta(epsilon), rel=1e-10)
@@ -117,7 +115,7 @@ def test_infinite_ratio() -> None:
     found = trade_off(curve, points=100)
     assert np.all(found.fnr(X) <= exact.fnr(X) + 1e-14)
     assert float(found.tpr(0.0)) == pytest.approx(float(exact.tpr(0.0)), rel=2e-3)
-    assert reach(curve, 1e-15) < 100
+    assert epsilon_reach(curve, 1e-15) < 100
 
 
 def test_gaussian_rounds_compose() -> None:
@@ -182,7 +180,7 @@ def test_the_blanket_of_a_real_protocol() -> None:
     for others in itertools.combinations_with_replacement(range(3), 3):
         laws = [_multiset([rows[first], *(rows[x] for x in others)]) for first in range(3)]
         for one, two in itertools.permutations(laws, 2):
-            truth = PiecewiseTradeOff.of_laws(one, two)
+            truth = PiecewiseTradeOff.from_laws(one, two)
             assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-14)
             closest = min(closest, float(np.max(truth.fnr(X) - found.fnr(X))))
     assert closest < 0.08

@@ -8,11 +8,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from shuffledp.progress import Progress
-from shuffledp.reproduction import fdp_figure_4
-from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
-from shuffledp.tradeoff.mixture import (
-    advanced,
+from research.reproduction import f_dp
+from shuffledp._core.progress import Progress
+from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff, lowest
+from shuffledp.privacy.tradeoff_mixtures import (
+    advanced_joint_concavity,
     averaged,
     exchanged,
     exchanged_bound,
@@ -21,7 +21,6 @@ from shuffledp.tradeoff.mixture import (
     mixed_unequally,
     subsampled,
 )
-from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, lowest
 
 from ..oracle.tradeoff import mixture, shuffled_extremes, tradeoff_curve, value_at
 
@@ -34,7 +33,7 @@ def law(*weights: int) -> dict[int, Fraction]:
 
 
 def curve(first: dict, second: dict) -> PiecewiseTradeOff:
-    return PiecewiseTradeOff.of_laws(first, second)
+    return PiecewiseTradeOff.from_laws(first, second)
 
 
 def random_laws(rng: np.random.Generator, number: int) -> np.ndarray:
@@ -122,7 +121,7 @@ def test_the_exchange_is_exact_and_the_published_curve_below_it(users: int) -> N
 
 def test_the_exchange_of_a_lower_curve_is_a_lower_curve() -> None:
     """Exchanging keeps the order: a more distinguishable inner pair stays so."""
-    inner, lower = GaussianTradeOff(0.5).knots(), GaussianTradeOff(0.6).knots()
+    inner, lower = GaussianTradeOff(0.5).to_piecewise(), GaussianTradeOff(0.6).to_piecewise()
     assert np.all(exchanged(lower, 0.3).fnr(X) <= exchanged(inner, 0.3).fnr(X) + 1e-12)
     assert np.allclose(exchanged(inner, 0.5).fnr(X), 1 - X, atol=1e-12)
     with pytest.raises(ValueError, match="at most 1/2"):
@@ -141,7 +140,7 @@ def test_advanced_joint_concavity_holds_for_random_mixtures() -> None:
             gamma, eta = eta, gamma
         four = tuple(tuple(PiecewiseTradeOff(laws[i], laws[2 + j]) for j in (0, 1)) for i in (0, 1))
         truth = PiecewiseTradeOff((1 - w) * laws[0] + w * laws[1], (1 - w) * laws[2] + w * laws[3])
-        found = advanced(four, w, gamma, eta)
+        found = advanced_joint_concavity(four, w, gamma, eta)
         assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-12)
         plain = mixed([four[0][0], four[1][1]], [1 - w, w])
         tighter += bool(np.any(found.fnr(X) > plain.fnr(X) + 1e-3))
@@ -153,7 +152,7 @@ def test_advanced_joint_concavity_by_its_conjugate() -> None:
     laws = random_laws(np.random.default_rng(4), 4)
     w, gamma, eta = 0.4, 0.1, 0.8
     four = tuple(tuple(PiecewiseTradeOff(laws[i], laws[2 + j]) for j in (0, 1)) for i in (0, 1))
-    found = advanced(four, w, gamma, eta)
+    found = advanced_joint_concavity(four, w, gamma, eta)
     for epsilon in (-0.5, 0.0, 0.4, 1.2):
         one = epsilon + np.log((eta - w) / ((1 - w) * (eta - gamma)))
         two = epsilon + np.log((w - gamma) / (w * (eta - gamma)))
@@ -161,9 +160,10 @@ def test_advanced_joint_concavity_by_its_conjugate() -> None:
         wanted += w * ((1 - eta) * four[0][1].delta(two) + eta * four[1][1].delta(two))
         assert found.delta(epsilon) == pytest.approx(wanted, abs=1e-14)
     with pytest.raises(ValueError, match="different sides"):
-        advanced(four, 0.4, 0.5, 0.8)
+        advanced_joint_concavity(four, 0.4, 0.5, 0.8)
 
 
+@pytest.mark.exhaustive
 def test_what_leans_on_the_crossed_pairs_is_chosen() -> None:
     """Never above the truth, and at every slope at least about as good as any γ and η on a grid of their own."""
     rng = np.random.default_rng(5)
@@ -172,15 +172,15 @@ def test_what_leans_on_the_crossed_pairs_is_chosen() -> None:
         w = float(rng.uniform(0.1, 0.9))
         four = tuple(tuple(PiecewiseTradeOff(laws[i], laws[2 + j]) for j in (0, 1)) for i in (0, 1))
         truth = PiecewiseTradeOff((1 - w) * laws[0] + w * laws[1], (1 - w) * laws[2] + w * laws[3])
-        found = advanced(four, w)
+        found = advanced_joint_concavity(four, w)
         assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-12)
         below, above = np.linspace(0, w, 12)[:-1], np.linspace(w, 1, 12)[1:]
         pairs = [(x, y) for x in below for y in above] + [(y, x) for x in below for y in above]
         for epsilon in (0.0, 0.5, 1.0):
-            best = min(advanced(four, w, gamma, eta).delta(epsilon) for gamma, eta in pairs)
+            best = min(advanced_joint_concavity(four, w, gamma, eta).delta(epsilon) for gamma, eta in pairs)
             assert truth.delta(epsilon) - 1e-12 <= found.delta(epsilon) <= best + 2e-3
     with pytest.raises(ValueError, match="both gamma and eta, or none"):
-        advanced(four, w, gamma=0.0)
+        advanced_joint_concavity(four, w, gamma=0.0)
 
 
 def test_the_highest_of_curves_is_the_largest_of_each() -> None:
@@ -251,7 +251,7 @@ def test_mixtures_of_gaussian_curves_are_guarantees() -> None:
 
 def test_the_figure_of_a_normal_law_and_its_mixture() -> None:
     """[FDP] Figure 4: both lemmas' curves are below the exact one, with nothing to spare for chords."""
-    sheet = fdp_figure_4.make(Progress())
+    sheet = f_dp.make_figure_4(Progress())
     assert all(judgement.reproduced for judgement in sheet.verdicts)
     for _, _, _, ours, _, exact in sheet.rows:
         assert ours <= exact  # type: ignore[operator]
@@ -261,7 +261,7 @@ def test_no_part_without_a_guarantee_gives_one() -> None:
     """A polygon through points of a curve is above it, so nothing made of it is a guarantee."""
     sure = PiecewiseTradeOff(np.array([0.3, 0.7]), np.array([0.7, 0.3]), guarantee=True)
     assert mixed([sure, sure], [0.5, 0.5]).guarantee is True
-    points = PiecewiseTradeOff.of_points([0.1, 0.4], [0.5, 0.2])
+    points = PiecewiseTradeOff.from_error_points([0.1, 0.4], [0.5, 0.2])
     assert mixed([sure, points], [0.5, 0.5]).guarantee is False
     assert lowest([sure, points]).guarantee is False
     with pytest.raises(ValueError, match="one weight for each"):

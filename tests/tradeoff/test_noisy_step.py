@@ -10,8 +10,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
-from shuffledp.tradeoff.noisy_step import Gradient, LeastSquares, Logistic, NoisyStep, OwnGradient
+from shuffledp.privacy.noisy_gradient_step import CustomGradient, Gradient, LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.tradeoff import GaussianTradeOff
 
 FIGURES = [
     (LeastSquares(1.0, 1.0), 0.293, 0.383),
@@ -39,7 +39,7 @@ def test_the_advantages_of_the_paper(gradient: Gradient, advantage: float, plain
     by_quadrature = expectation(gradient, lambda mu: 2 * ndtr(mu / 2) - 1)
     assert step.advantage() == pytest.approx(advantage, abs=5e-4)
     assert step.advantage() == pytest.approx(by_quadrature, abs=1e-7)
-    assert GaussianTradeOff(gradient.limit_size()).advantage() == pytest.approx(plain, abs=5e-4)
+    assert GaussianTradeOff(gradient.largest_size()).advantage() == pytest.approx(plain, abs=5e-4)
 
 
 def test_delta_at_one() -> None:
@@ -71,7 +71,7 @@ def test_the_errors_at_one_threshold() -> None:
         fpr, fnr = step.errors(t)
         assert float(fpr[0]) == pytest.approx(expectation(gradient, lambda mu, t=t: ndtr(t / mu - mu / 2)), abs=1e-6)
         assert float(fnr[0]) == pytest.approx(expectation(gradient, lambda mu, t=t: ndtr(-t / mu - mu / 2)), abs=1e-6)
-    still = NoisyStep(OwnGradient(lambda start: np.where(start > 0, 2.0, 0.0)))
+    still = NoisyStep(CustomGradient(lambda start: np.where(start > 0, 2.0, 0.0)))
     assert still.advantage() == pytest.approx((2 * ndtr(1.0) - 1) / 2, abs=1e-4)
     fpr, fnr = still.errors([-1e-9, 0.0])
     assert (fpr + fnr).tolist() == pytest.approx([1 - still.advantage()] * 2, abs=1e-3)
@@ -84,7 +84,7 @@ def test_the_curve_is_symmetric_and_above_the_plain_step() -> None:
     x = np.linspace(0.01, 0.99, 40)
     assert np.allclose(step.fnr(step.fnr(x)), x, atol=2e-4)
     assert np.all(step.fnr(x) >= GaussianTradeOff(2.0).fnr(x))
-    safe = step.guaranteed(points=80)
+    safe = step.guaranteed_curve(points=80)
     assert safe.guarantee
     assert not safe.certified
     assert not step.guarantee
@@ -96,12 +96,12 @@ def test_the_curve_is_symmetric_and_above_the_plain_step() -> None:
 def test_more_noise_hides_more() -> None:
     """The noise scales the gradient; a constant gradient is the plain Gaussian step."""
     assert NoisyStep(Logistic(1.0), noise=2.0).advantage() < NoisyStep(Logistic(1.0)).advantage()
-    constant = NoisyStep(OwnGradient(lambda start: np.full_like(start, 3.0)), noise=2.0)
+    constant = NoisyStep(CustomGradient(lambda start: np.full_like(start, 3.0)), noise=2.0)
     for epsilon in (0.0, 1.0):
         assert constant.delta(epsilon) == pytest.approx(GaussianTradeOff(1.5).delta(epsilon), rel=1e-12)
-    assert constant.guaranteed(points=3).guarantee is False
-    vouched = NoisyStep(OwnGradient(lambda start: np.full_like(start, 3.0), no_inner_peak=True))
-    assert vouched.guaranteed(points=3).guarantee is True
+    assert constant.guaranteed_curve(points=3).guarantee is False
+    vouched = NoisyStep(CustomGradient(lambda start: np.full_like(start, 3.0), no_inner_peak=True))
+    assert vouched.guaranteed_curve(points=3).guarantee is True
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_more_noise_hides_more() -> None:
         (lambda: LeastSquares(1.0, 0.0), "clip must be above 0"),
         (lambda: Logistic(0.0), "limit must be above 0"),
         (lambda: NoisyStep(Logistic(1.0), noise=0.0), "noise must be above 0"),
-        (lambda: NoisyStep(OwnGradient(lambda start: np.array([1.0]))).delta(1.0), "one number for each start"),
+        (lambda: NoisyStep(CustomGradient(lambda start: np.array([1.0]))).delta(1.0), "one number for each start"),
     ],
 )
 def test_bad_input(build, message: str) -> None:

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, AttackRisk, VariationRatio, amplify, privacy_curve, trade_off
-from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
-from shuffledp.tradeoff.shuffled import shuffled_trade_off
+from shuffledp.privacy.tradeoff import GaussianTradeOff
+from shuffledp.privacy.tradeoff_curves import shuffled_trade_off
 
-CASES = [(VariationRatio.of_ldp(1.0), 40), (VariationRatio.of_ldp(3.0), 200), (VariationRatio(math.inf, 1.0, 4.0), 30)]
+CASES = [
+    (VariationRatio.from_ldp(1.0), 40),
+    (VariationRatio.from_ldp(3.0), 200),
+    (VariationRatio(math.inf, 1.0, 4.0), 30),
+]
 
 
 @pytest.mark.parametrize(("parameters", "users"), CASES)
@@ -28,7 +32,7 @@ def test_the_power_of_the_best_test(parameters: VariationRatio, users: int, fpr:
 
 def test_a_known_trade_off_guides_the_search() -> None:
     """The same numbers to 1e-4, never below the exact pair's."""
-    parameters = VariationRatio.of_ldp(2.0)
+    parameters = VariationRatio.from_ldp(2.0)
     curve = amplify(parameters, 100, effort="quick")
     exact = shuffled_trade_off(parameters.pair(0.0), 100)
     guided, plain = AttackRisk(curve, trade_off(curve)), AttackRisk(curve)
@@ -39,7 +43,7 @@ def test_a_known_trade_off_guides_the_search() -> None:
 
 def test_the_ends() -> None:
     """At FPR 0 nothing can be told where p is finite; at 1 everything is rejected."""
-    risk = AttackRisk(amplify(VariationRatio.of_ldp(1.0), 50, effort="quick"))
+    risk = AttackRisk(amplify(VariationRatio.from_ldp(1.0), 50, effort="quick"))
     assert risk.tpr(0.0).value == 0.0
     assert risk.tpr(1.0).value == 1.0
     revealing = VariationRatio(math.inf, 1.0, 4.0)
@@ -60,7 +64,7 @@ def test_the_bayes_risk_of_the_best_guess(parameters: VariationRatio, users: int
 
 def test_identities() -> None:
     """Advantage = δ(0); even prior: (1 − advantage)/2; PPV from its definition; float() of a risk."""
-    curve = amplify(VariationRatio.of_ldp(2.0), 500, effort="quick")
+    curve = amplify(VariationRatio.from_ldp(2.0), 500, effort="quick")
     risk = AttackRisk(curve)
     advantage = risk.advantage()
     assert float(advantage) == curve.delta(0.0).upper
@@ -93,4 +97,4 @@ def test_a_gaussian_step() -> None:
 def test_bad_input(call) -> None:
     """Refused in one sentence that names who asked."""
     with pytest.raises(ValueError, match=r"AttackRisk: .* got"):
-        call(AttackRisk(amplify(VariationRatio.of_ldp(1.0), 10, effort="quick")))
+        call(AttackRisk(amplify(VariationRatio.from_ldp(1.0), 10, effort="quick")))

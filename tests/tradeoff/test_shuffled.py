@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from shuffledp import NotApplicable, VariationRatio, amplify, trade_off
-from shuffledp.tradeoff.clone_error import CloneErrors
-from shuffledp.tradeoff.mixture import exchanged, exchanged_bound
-from shuffledp.tradeoff.shuffled import binomial_window, shuffled_trade_off
-from shuffledp.tradeoff.trade_off import PiecewiseTradeOff
+from shuffledp.privacy.tradeoff import PiecewiseTradeOff
+from shuffledp.privacy.tradeoff_curves import CloneErrors, binomial_window, shuffled_trade_off
+from shuffledp.privacy.tradeoff_mixtures import exchanged, exchanged_bound
 
 from ..oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, tradeoff_curve, value_at
 
@@ -47,7 +46,7 @@ def brute(parameters: VariationRatio, users: int) -> PiecewiseTradeOff:
         others = _one_more(others, [hiding for _, _, hiding in triples])
     for place in (0, 1):
         laws[place].update(_one_more(others, [triple[place] for triple in triples]))
-    return PiecewiseTradeOff.of_laws(*laws)
+    return PiecewiseTradeOff.from_laws(*laws)
 
 
 def _one_more(law: dict, chances: list[Fraction]) -> dict:
@@ -79,7 +78,7 @@ def test_variation_ratio_pairs_against_explicit_counts(parameters: VariationRati
 
 
 @pytest.mark.parametrize(
-    ("parameters", "users"), [*((one, 60) for one in PARAMETERS), (VariationRatio.of_ldp(1.0), 3000)]
+    ("parameters", "users"), [*((one, 60) for one in PARAMETERS), (VariationRatio.from_ldp(1.0), 3000)]
 )
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_delta_from_the_curve_is_the_engines(parameters: VariationRatio, users: int, share: float) -> None:
@@ -97,11 +96,11 @@ def test_delta_from_the_curve_is_the_engines(parameters: VariationRatio, users: 
 def test_the_clone_formula_is_on_the_exact_curve() -> None:
     """Sums over clones of incomplete beta functions, at n where the counts can still be visited."""
     errors = CloneErrors(1.5, 800)
-    curve = shuffled_trade_off(VariationRatio.of_ldp(1.5).pair(0.0), 800)
-    fpr, fnr = errors.exact([0.5, 0.8, 0.97, 1.0, 1.05, 1.3, 2.0])
+    curve = shuffled_trade_off(VariationRatio.from_ldp(1.5).pair(0.0), 800)
+    fpr, fnr = errors.exact_errors([0.5, 0.8, 0.97, 1.0, 1.05, 1.3, 2.0])
     assert np.allclose(curve.fnr(fpr), fnr, rtol=0, atol=1e-13)
     inner = PiecewiseTradeOff(*_extremes(800, errors.weight))
-    x, y = errors.inner([0.8, 1.0, 1.2])
+    x, y = errors.inner_errors([0.8, 1.0, 1.2])
     assert np.allclose(inner.fnr(x), y, rtol=0, atol=1e-12)
     assert np.allclose(exchanged(inner, errors.weight).fnr(fpr), fnr, rtol=0, atol=1e-12)
     for epsilon in (0.0, 0.05, 0.2):
@@ -125,10 +124,10 @@ def _extremes(users: int, w: float) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_million_users() -> None:
     """The certified curve is below points of the exact one, by little."""
-    curve = amplify(VariationRatio.of_ldp(1.0), 10**6, effort="quick")
+    curve = amplify(VariationRatio.from_ldp(1.0), 10**6, effort="quick")
     lower = trade_off(curve, points=200)
     errors = CloneErrors(1.0, 10**6)
-    fpr, fnr = errors.exact([0.995, 1.0, 1.002, 1.01])
+    fpr, fnr = errors.exact_errors([0.995, 1.0, 1.002, 1.01])
     assert np.all(lower.fnr(fpr) <= fnr + 1e-12)
     assert np.all(lower.fnr(fpr) >= fnr - 2e-7)
 
@@ -146,4 +145,4 @@ def test_binomial_masses() -> None:
 def test_too_many_vectors_are_refused_by_name() -> None:
     """The sentence names the way that has no such limit."""
     with pytest.raises(NotApplicable, match="trade_off"):
-        shuffled_trade_off(VariationRatio.of_ldp(1.0).pair(0.0), 1e7)
+        shuffled_trade_off(VariationRatio.from_ldp(1.0).pair(0.0), 1e7)

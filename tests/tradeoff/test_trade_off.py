@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from shuffledp.tradeoff.divergence import divergence, length
-from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff, gaussian_delta
-from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, lowest
+from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff, gaussian_delta, lowest
+from shuffledp.privacy.tradeoff_curves import curve_length, divergence
 
 from ..oracle.tradeoff import delta_of_curve, inverse, symmetrised, tradeoff_curve, value_at
 
@@ -44,7 +43,7 @@ def brute_symmetrised(curve: PiecewiseTradeOff, x: float) -> float:
 def test_everything_agrees_with_exact_fractions(one: list[int], two: list[int]) -> None:
     """Values, δ at ratios below and above 1, and the inverse, to 1e-15."""
     exact = tradeoff_curve(law(one), law(two))
-    curve = PiecewiseTradeOff.of_laws(law(one), law(two))
+    curve = PiecewiseTradeOff.from_laws(law(one), law(two))
     for x in GRID[1:]:
         assert float(curve.fnr(float(x))) == pytest.approx(float(value_at(exact, x)), abs=2e-15)
         assert float(curve.tpr(float(x))) == pytest.approx(float(1 - value_at(exact, x)), abs=2e-15)
@@ -61,7 +60,7 @@ def test_everything_agrees_with_exact_fractions(one: list[int], two: list[int]) 
 @given(weights, weights)
 def test_the_advantage_is_delta_at_zero(one: list[int], two: list[int]) -> None:
     """δ(0), the total variation and the largest 1 − fpr − fnr of the knots are one number, in both directions."""
-    curve = PiecewiseTradeOff.of_laws(law(one), law(two))
+    curve = PiecewiseTradeOff.from_laws(law(one), law(two))
     exact = float(sum(abs(law(one)[y] - law(two)[y]) for y in range(4)) / 2)
     for found in (
         curve.advantage(),
@@ -76,7 +75,7 @@ def test_the_advantage_is_delta_at_zero(one: list[int], two: list[int]) -> None:
 @given(weights, weights)
 def test_the_symmetrisation_is_the_largest_steep_line(one: list[int], two: list[int]) -> None:
     """In both of its cases; it is its own inverse, and keeps δ at ε ≥ 0 unless it crosses the diagonal."""
-    curve = PiecewiseTradeOff.of_laws(law(one), law(two))
+    curve = PiecewiseTradeOff.from_laws(law(one), law(two))
     whole = curve.symmetrised()
     for x in np.linspace(0.01, 1, 34).tolist():
         assert float(whole.fnr(x)) == pytest.approx(brute_symmetrised(curve, x), abs=4e-15)
@@ -93,7 +92,7 @@ def test_the_symmetrisation_agrees_with_exact_fractions() -> None:
     """The case whose point of slope −1 lies above the diagonal, against the oracle."""
     one, two = law([1, 2, 3, 6]), law([4, 4, 3, 1])
     exact = symmetrised(tradeoff_curve(one, two))
-    whole = PiecewiseTradeOff.of_laws(one, two).symmetrised()
+    whole = PiecewiseTradeOff.from_laws(one, two).symmetrised()
     for x in GRID:
         assert float(whole.fnr(float(x))) == pytest.approx(float(value_at(exact, x)), abs=1e-15)
     assert inverse(exact)[0] == exact[0]
@@ -113,7 +112,7 @@ def test_the_symmetrisation_that_crosses_the_diagonal() -> None:
 @given(weights, weights)
 def test_the_conjugate_is_the_supremum(one: list[int], two: list[int]) -> None:
     """f*(y) = sup(xy − f(x)), over a fine grid with all knots; at y = 0 it is 0."""
-    curve = PiecewiseTradeOff.of_laws(law(one), law(two))
+    curve = PiecewiseTradeOff.from_laws(law(one), law(two))
     x = np.unique(np.concatenate([np.linspace(0, 1, 101), curve.fpr_knots]))
     for slope in (-0.01, -0.5, -1.0, -2.5, -40.0):
         assert curve.conjugate(slope) == pytest.approx(float(np.max(slope * x - curve.fnr(x))), abs=1e-14)
@@ -124,17 +123,17 @@ def test_the_conjugate_is_the_supremum(one: list[int], two: list[int]) -> None:
 
 def test_the_hull_of_points_is_the_largest_convex_curve_below() -> None:
     """Points above a chord do not count; (0, 1) and (1, 0) always belong."""
-    curve = PiecewiseTradeOff.of_points([0.2, 0.5, 0.5, 0.6], [0.6, 0.45, 0.3, 0.39])
+    curve = PiecewiseTradeOff.from_error_points([0.2, 0.5, 0.5, 0.6], [0.6, 0.45, 0.3, 0.39])
     assert curve.fpr_knots.tolist() == pytest.approx([0, 0.2, 0.5, 1])
     assert curve.fnr_knots.tolist() == pytest.approx([1, 0.6, 0.3, 0])
-    started = PiecewiseTradeOff.of_points([0.0], [0.7])
+    started = PiecewiseTradeOff.from_error_points([0.0], [0.7])
     assert float(started.fnr(0.0)) == pytest.approx(0.7)
     assert started.delta(50.0) == pytest.approx(0.3)
 
 
 def test_the_lowest_of_curves_lies_below_all_of_them() -> None:
     """min(f, g)**: below both, convex, and exact where one curve is below the other everywhere."""
-    one = PiecewiseTradeOff.of_laws(law([1, 2, 3, 6]), law([4, 4, 3, 1]))
+    one = PiecewiseTradeOff.from_laws(law([1, 2, 3, 6]), law([4, 4, 3, 1]))
     two = one.inverse()
     both = lowest([one, two])
     x = np.linspace(0, 1, 201)
@@ -150,9 +149,9 @@ def test_the_lowest_of_curves_lies_below_all_of_them() -> None:
 @given(weights, weights)
 def test_the_privacy_loss_goes_there_and_back(one: list[int], two: list[int]) -> None:
     """log(q/p) under Q, infinite losses included, gives the same curve again."""
-    curve = PiecewiseTradeOff.of_laws(law(one), law(two))
+    curve = PiecewiseTradeOff.from_laws(law(one), law(two))
     losses, masses = curve.privacy_loss()
-    again = PiecewiseTradeOff.of_privacy_loss(losses, masses)
+    again = PiecewiseTradeOff.from_privacy_loss(losses, masses)
     for epsilon in (-1.0, 0.0, 0.7, 3.0):
         tail = float(np.sum(masses * np.maximum(0.0, -np.expm1(np.minimum(epsilon - losses, 50.0)))))
         assert curve.delta(epsilon) == pytest.approx(tail, abs=1e-14)
@@ -163,10 +162,10 @@ def test_the_privacy_loss_goes_there_and_back(one: list[int], two: list[int]) ->
 @given(weights, weights)
 def test_the_length_of_the_graph_is_a_divergence(one: list[int], two: list[int]) -> None:
     """Proposition B.7: Σ √(dx² + dy²) over the knots, the vertical start included, equals E_Q √(1 + (p/q)²)."""
-    curve = PiecewiseTradeOff.of_laws(law(one), law(two))
+    curve = PiecewiseTradeOff.from_laws(law(one), law(two))
     x, y = np.append(0.0, curve.fpr_knots), np.append(1.0, curve.fnr_knots)
-    assert length(curve) == pytest.approx(float(np.hypot(np.diff(x), np.diff(y)).sum()), rel=1e-14)
-    assert math.sqrt(2) * (1 - 1e-14) <= length(curve) <= 2 * (1 + 1e-14)
+    assert curve_length(curve) == pytest.approx(float(np.hypot(np.diff(x), np.diff(y)).sum()), rel=1e-14)
+    assert math.sqrt(2) * (1 - 1e-14) <= curve_length(curve) <= 2 * (1 + 1e-14)
 
 
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
@@ -197,7 +196,7 @@ def gaussian_errors(mu: float, threshold: float) -> tuple[float, mpmath.mpf]:
 @pytest.mark.parametrize("mu", [1e-9, 0.03, 1.0, 3.0, 25.0])
 def test_tangents_are_below_the_gaussian_curve(mu: float) -> None:
     """At the points where tangents touch it, where nothing but rounding is to spare, and between, against 40 digits."""
-    polygon = GaussianTradeOff(mu).knots()
+    polygon = GaussianTradeOff(mu).to_piecewise()
     reach = min(9 + mu / 2, 700 / mu)
     with mpmath.workdps(40):
         for share in (*np.arange(-0.9, 0.95, 0.15).round(2).tolist(), 0.0, 1e-3, 0.1234567):
@@ -217,12 +216,12 @@ def test_the_gaussian_curve_and_its_polygon() -> None:
     curve = GaussianTradeOff(0.8)
     x = np.concatenate([np.linspace(0.001, 0.999, 301), [1e-9, 1e-12]])
     for mu in (0.8, 3.7):
-        polygon = GaussianTradeOff(mu).knots()
+        polygon = GaussianTradeOff(mu).to_piecewise()
         assert np.all(polygon.fnr(x) <= GaussianTradeOff(mu).fnr(x))
         assert np.all(polygon.fnr(x) >= GaussianTradeOff(mu).fnr(x) - 1e-5)
     assert polygon.guarantee is True
     assert polygon.mu() == math.inf, "lines end at a small δ, which no μ allows"
-    assert GaussianTradeOff(0.0).knots().delta(0.0) == 0.0
+    assert GaussianTradeOff(0.0).to_piecewise().delta(0.0) == 0.0
     assert np.allclose(curve.fnr(curve.fnr(x[:301])), x[:301], atol=1e-12)
     assert curve.advantage() == pytest.approx(math.erf(0.4 / math.sqrt(2)), rel=1e-12)
     assert GaussianTradeOff(0.0).delta(0.3) == 0.0
@@ -230,13 +229,13 @@ def test_the_gaussian_curve_and_its_polygon() -> None:
 
 def test_mu_is_the_smallest_gaussian_below() -> None:
     """G_μ is below the curve, G of anything smaller is not; a curve with f(0) < 1 has none."""
-    curve = PiecewiseTradeOff.of_laws(law([1, 2, 3, 6]), law([6, 3, 2, 1]))
+    curve = PiecewiseTradeOff.from_laws(law([1, 2, 3, 6]), law([6, 3, 2, 1]))
     mu = curve.mu()
     x = curve.fpr_knots[1:-1]
     assert np.all(GaussianTradeOff(mu).fnr(x) <= curve.fnr(x) + 1e-15)
     assert np.any(GaussianTradeOff(mu * 0.999).fnr(x) > curve.fnr(x))
-    assert PiecewiseTradeOff.of_laws(law([0, 1]), law([1, 1])).mu() == math.inf
-    assert PiecewiseTradeOff.of_laws(law([1, 1]), law([1, 1])).mu() == 0.0
+    assert PiecewiseTradeOff.from_laws(law([0, 1]), law([1, 1])).mu() == math.inf
+    assert PiecewiseTradeOff.from_laws(law([1, 1]), law([1, 1])).mu() == 0.0
 
 
 @pytest.mark.parametrize(
@@ -245,8 +244,8 @@ def test_mu_is_the_smallest_gaussian_below() -> None:
         (lambda: PiecewiseTradeOff(np.array([0.5, 0.4]), np.array([0.5, 0.5])), "null must sum to 1"),
         (lambda: PiecewiseTradeOff(np.array([1.5, -0.5]), np.array([0.5, 0.5])), "at least 0"),
         (lambda: PiecewiseTradeOff(np.array([1.0]), np.array([0.5, 0.5])), "equally long"),
-        (lambda: PiecewiseTradeOff.of_points([1.2], [0.0]), "between 0 and 1"),
-        (lambda: PiecewiseTradeOff.of_privacy_loss([-2.0], [1.0]), "must be at most 1"),
+        (lambda: PiecewiseTradeOff.from_error_points([1.2], [0.0]), "between 0 and 1"),
+        (lambda: PiecewiseTradeOff.from_privacy_loss([-2.0], [1.0]), "must be at most 1"),
         (lambda: GaussianTradeOff(-1.0), "mu must be at least 0"),
         (lambda: GaussianTradeOff(1.0).fnr(1.5), "fpr must be between 0 and 1"),
         (lambda: lowest([]), "at least one curve"),

@@ -11,10 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.tradeoff.clone_error import CloneErrors
-from shuffledp.tradeoff.divergence import divergence
-from shuffledp.tradeoff.mixture import advanced, mixed_unequally
-from shuffledp.tradeoff.trade_off import PiecewiseTradeOff
+from shuffledp.privacy.tradeoff import PiecewiseTradeOff
+from shuffledp.privacy.tradeoff_curves import CloneErrors, divergence
+from shuffledp.privacy.tradeoff_mixtures import advanced_joint_concavity, mixed_unequally
 
 from ..oracle.tradeoff import shuffled_extremes, tradeoff_curve, value_at
 
@@ -28,7 +27,7 @@ def test_the_type_two_error_falls_with_the_threshold(users: int) -> None:
     """FD-5: fnr_0 is 1 − F_i(s_i+1): it falls while fpr_0 rises, and both are on the exact curve of the extremes."""
     first, second, _ = shuffled_extremes(users, Fraction(3))
     exact = tradeoff_curve(first, second)
-    fpr, fnr = CloneErrors(math.log(3), users).inner([0.01, 1 / 3, 0.5, 1.0, 2.0, 3.0])
+    fpr, fnr = CloneErrors(math.log(3), users).inner_errors([0.01, 1 / 3, 0.5, 1.0, 2.0, 3.0])
     assert np.all(np.diff(fpr) >= 0)
     assert np.all(np.diff(fnr) <= 0)
     for x, y in zip(fpr.tolist(), fnr.tolist(), strict=True):
@@ -77,6 +76,8 @@ def test_mass_where_the_first_law_has_none() -> None:
 def test_the_crossed_pairs() -> None:
     """FD-14: δ of the lemma's curve is ½, that of the mixtures, not ⅜."""
     same, apart = curve([1.0, 0.0], [1.0, 0.0]), curve([1.0, 0.0], [0.0, 1.0])
-    found = advanced(((same, apart), (same, apart)), 0.5, 0.0, 0.75)
+    found = advanced_joint_concavity(((same, apart), (same, apart)), 0.5, 0.0, 0.75)
     assert found.delta(math.log(3)) == pytest.approx(0.5, abs=1e-15)
-    assert advanced(((same, same), (apart, apart)), 0.5, 0.0, 0.75).delta(math.log(3)) == pytest.approx(3 / 8)
+    assert advanced_joint_concavity(((same, same), (apart, apart)), 0.5, 0.0, 0.75).delta(math.log(3)) == pytest.approx(
+        3 / 8
+    )

@@ -25,6 +25,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setattr(jedi.settings, "cache_directory", str(place))
 
 
+@pytest.mark.exhaustive
 def test_mypy_accepts_what_is_right_and_nothing_else() -> None:
     """--strict counts an ignore comment on a line without an error as an error."""
     done = subprocess.run(
@@ -34,6 +35,7 @@ def test_mypy_accepts_what_is_right_and_nothing_else() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.exhaustive
 def test_pyright_accepts_what_is_right_and_nothing_else(tmp_path: Path) -> None:
     """The same by another checker, with comments of its own."""
     settings = {
@@ -53,6 +55,7 @@ def test_pyright_accepts_what_is_right_and_nothing_else(tmp_path: Path) -> None:
     assert report["summary"]["filesAnalyzed"] == 1
 
 
+@pytest.mark.exhaustive
 def test_an_editor_completes_every_mechanism() -> None:
     """After "sdp." all mechanisms are offered."""
     script = jedi.Script("import shuffledp as sdp\nsdp.", project=jedi.Project(ROOT))
@@ -62,6 +65,7 @@ def test_an_editor_completes_every_mechanism() -> None:
     assert {"amplify", "plan", "collect", "tasks", "testing"} <= offered
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["KRR", "Subset", "PrivUnit", "MixDUMP"])
 def test_an_editor_shows_a_mechanisms_signature(name: str) -> None:
     """The constructor's own arguments, by name."""

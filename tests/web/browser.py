@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PATIENCE = 180.0
-STOPPED = "shuffledp: Stopped.\n"
-DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+TIMEOUT_SECONDS = 180.0
+STOPPED_MESSAGE = "shuffledp: Stopped.\n"
+NO_PROXY_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class PageServer:
@@ -51,21 +50,21 @@ class PageServer:
     def host(self) -> str:
         return self.url.split("/")[2]
 
-    def ask(self, operation: str, given: Any, **headers: str) -> tuple[int, Any]:
+    def query(self, operation: str, given: Any, **headers: str) -> tuple[int, Any]:
         """Status and document of one question."""
         body = given if isinstance(given, bytes) else json.dumps(given).encode()
         told = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
         request = urllib.request.Request(f"{self.url}api/{operation}", body, told)
-        return self._sent(request)
+        return self._send_request(request)
 
     def get(self, path: str, **headers: str) -> tuple[int, Any]:
         """Status and content of an address."""
         told = {name.replace("_", "-"): text for name, text in headers.items()}
-        return self._sent(urllib.request.Request(self.url + path, headers=told))
+        return self._send_request(urllib.request.Request(self.url + path, headers=told))
 
-    def _sent(self, request: urllib.request.Request) -> tuple[int, Any]:
+    def _send_request(self, request: urllib.request.Request) -> tuple[int, Any]:
         try:
-            with DIRECTLY.open(request, timeout=PATIENCE) as answer:
+            with NO_PROXY_OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
                 return answer.status, _read(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, _read(error.read())
@@ -81,15 +80,15 @@ class PageServer:
         """As somebody does with Ctrl-C; what it wrote to stderr."""
         workers = self.children()
         self.process.send_signal(signal.SIGINT)
-        _, told = self.process.communicate(timeout=PATIENCE)
-        until = time.monotonic() + PATIENCE
-        while any(_lives(worker) for worker in workers):
+        _, told = self.process.communicate(timeout=TIMEOUT_SECONDS)
+        until = time.monotonic() + TIMEOUT_SECONDS
+        while any(_is_running(worker) for worker in workers):
             assert time.monotonic() < until, "its workers end with it"
             time.sleep(0.05)
         return told
 
 
-def _lives(process: int) -> bool:
+def _is_running(process: int) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, 0)
         return True
@@ -104,14 +103,21 @@ def _read(content: bytes) -> Any:
 
 
 @contextlib.contextmanager
-def serving(*arguments: str) -> Iterator[PageServer]:
+def run_server(*arguments: str) -> Iterator[PageServer]:
     """A page while the block runs."""
     server = PageServer(*arguments)
     try:
         yield server
     finally:
         told = server.stop()
-    assert told == STOPPED, told
+    assert told == STOPPED_MESSAGE, told
+
+
+def chromium_path() -> str:
+    """The program; a sentence where it is missing."""
+    found = shutil.which("chromium")
+    assert found is not None, "Chromium is needed: apt-get install chromium"
+    return found
 
 
 def axe_source(folder: Path) -> str:

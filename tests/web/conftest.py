@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli import run
-from tests.web.browser import ARGUMENTS, CHROMIUM, PATIENCE, PageServer, serving
+from tests.web.browser import ARGUMENTS, TIMEOUT_SECONDS, PageServer, chromium_path, run_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -31,7 +31,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server(collected: Path) -> Iterator[PageServer]:
     """One page for all tests."""
-    with serving("--watch", str(collected)) as made:
+    with run_server("--watch", str(collected)) as made:
         yield made
 
 
@@ -41,19 +41,19 @@ def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        made = started.chromium.launch(executable_path=chromium_path(), args=list(ARGUMENTS))
         yield made
         made.close()
 
 
-class Visit:
+class BrowserTab:
     """A tab on the page: what it asked for, what went wrong in it, and how to wait for it."""
 
     def __init__(self, page: Page, server: PageServer) -> None:
         self.page, self.server = page, server
         self.asked: list[str] = []
         self.wrong: list[str] = []
-        page.set_default_timeout(PATIENCE * 1000)
+        page.set_default_timeout(TIMEOUT_SECONDS * 1000)
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("console", lambda said: self.wrong.append(said.text) if "Security Policy" in said.text else None)
@@ -68,7 +68,7 @@ class Visit:
         self.page.wait_for_selector("html[data-ready]", state="attached")
         return self.page
 
-    def exact(self, selector: str) -> str:
+    def exact_number(self, selector: str) -> str:
         """The whole number behind one that is shown."""
         found = self.page.wait_for_selector(selector)
         assert found is not None
@@ -76,18 +76,18 @@ class Visit:
 
 
 @pytest.fixture
-def visit(chromium: Browser, server: PageServer) -> Iterator[Visit]:
+def visit(chromium: Browser, server: PageServer) -> Iterator[BrowserTab]:
     """A tab of its own; nothing went wrong in it, and it asked no other host."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    made = Visit(context.new_page(), server)
+    made = BrowserTab(context.new_page(), server)
     yield made
     context.close()
     assert made.wrong == []
     assert {url.split("/")[2] for url in made.asked if url.startswith("http")} <= {server.host}
 
 
-def told_by(*arguments: str) -> dict[str, object]:
+def command_output(*arguments: str) -> dict[str, object]:
     """What the command prints with --json."""
     outcome = run(*arguments, "--json")
     assert outcome.status == 0, outcome.err

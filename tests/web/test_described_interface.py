@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from shuffledp.web.described import DESCRIPTION
+from shuffledp.explorer.requests import OPENAPI_DOCUMENT
 from tests.web.browser import PageServer
 
 EXAMPLES = 8
@@ -24,7 +24,7 @@ CHECKS: list[Any] = [
     content_type_conformance,
     response_schema_conformance,
 ]
-schema = schemathesis.openapi.from_dict(DESCRIPTION)
+schema = schemathesis.openapi.from_dict(OPENAPI_DOCUMENT)
 
 
 @schema.parametrize()

@@ -14,7 +14,7 @@ from tests.web.browser import PageServer
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "explorer.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", TEXT, re.DOTALL)
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 
 
 def test_every_option_exists() -> None:
@@ -40,4 +40,4 @@ def test_pictures_are_there_and_small() -> None:
     files = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", TEXT)
     assert len(files) == 3
     for name in files:
-        assert 5_000 < (DOCS / name).stat().st_size <= MOST_BYTES
+        assert 5_000 < (DOCS / name).stat().st_size <= MAX_BYTES

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import shuffledp
-from shuffledp.web.inquiry import OPERATIONS
-from shuffledp.web.pool import Busy, Lane, OverBudget
-from tests.web.browser import PATIENCE, PageServer
+from shuffledp.explorer.requests import OPERATIONS
+from shuffledp.explorer.workers import Busy, OverBudget, WorkerQueue
+from tests.web.browser import TIMEOUT_SECONDS, PageServer
 
 QUICK = {"epsilon_local": 1, "delta": 0.01, "effort": "quick"}
 LONG = {"mechanism": "krr", "epsilon_local": 2, "settings": {"options": 16}, "users": 1e5, "delta": 1e-8}
@@ -26,8 +26,8 @@ LONG = {"mechanism": "krr", "epsilon_local": 2, "settings": {"options": 16}, "us
 
 def answered(server: PageServer, users: int) -> None:
     """An ordinary question, as the page asks it: again where the server is busy."""
-    until = time.monotonic() + PATIENCE
-    while (status := server.ask("amplify", {**QUICK, "users": users})[0]) == 503:
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while (status := server.query("amplify", {**QUICK, "users": users})[0]) == 503:
         assert time.monotonic() < until
         time.sleep(0.2)
     assert status == 200
@@ -36,7 +36,7 @@ def answered(server: PageServer, users: int) -> None:
 def test_a_table_of_ten_thousand_times_ten_thousand(server: PageServer) -> None:
     """It is not even read to its end."""
     host, port = server.host.split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as link:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS) as link:
         head = (
             f"POST /{server.url.split('/')[3]}/api/amplify HTTP/1.1\r\nHost: {server.host}\r\n"
             f"Content-Type: application/json\r\nContent-Length: 300000000\r\n\r\n"
@@ -59,11 +59,11 @@ def test_a_table_of_ten_thousand_times_ten_thousand(server: PageServer) -> None:
 def test_deep_json(server: PageServer) -> None:
     """Refused in a sentence, in a list or in an object."""
     for deep in (b"[" * 500_000, b'{"settings":' * 100_000, b'{"plan": ' + b"[" * 900 + b"]" * 900 + b"}"):
-        status, found = server.ask("simulate", deep)
+        status, found = server.query("simulate", deep)
         assert status in (400, 422), found
         assert found["error"].startswith("simulate: ")
-    assert server.ask("amplify", b'{"users": NaN}')[0] == 400
-    assert server.ask("amplify", b'{"users": ' + b"9" * 5000 + b"}")[0] == 400
+    assert server.query("amplify", b'{"users": NaN}')[0] == 400
+    assert server.query("amplify", b'{"users": ' + b"9" * 5000 + b"}")[0] == 400
     answered(server, 102)
 
 
@@ -75,7 +75,7 @@ def test_huge_numbers(server: PageServer) -> None:
         {**QUICK, "users": 10, "rounds": 1e30},
         {"mechanism": "oue", "settings": {"options": 1e15}, **QUICK, "users": 1e6},
     ):
-        assert server.ask("amplify", given)[0] in (200, 422)
+        assert server.query("amplify", given)[0] in (200, 422)
     answered(server, 103)
 
 
@@ -83,7 +83,7 @@ def test_a_thousand_at_once(server: PageServer) -> None:
     """Some are answered, the others refused at once; the page and its questions are answered all the while."""
 
     def one(place: int) -> int:
-        return server.ask("amplify", {**QUICK, "users": 1000 + place})[0]
+        return server.query("amplify", {**QUICK, "users": 1000 + place})[0]
 
     with ThreadPoolExecutor(128) as crowd:
         asked = [crowd.submit(one, place) for place in range(1000)]
@@ -103,7 +103,7 @@ def test_what_takes_long_does_not_keep_others_waiting(server: PageServer) -> Non
         f"POST /{server.url.split('/')[3]}/api/sweep HTTP/1.1\r\nHost: {server.host}\r\n"
         f"Accept: application/x-ndjson\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode()
-    links = [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(4)]
+    links = [socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS) for _ in range(4)]
     for link in links:
         link.sendall(head + body)
     told = links[0].recv(4096)
@@ -113,7 +113,7 @@ def test_what_takes_long_does_not_keep_others_waiting(server: PageServer) -> Non
     during = server.children()
     for link in links:
         link.close()
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while during <= server.children():
         assert time.monotonic() < until, "who works for nobody is ended"
         time.sleep(0.1)
@@ -123,18 +123,19 @@ def test_what_takes_long_does_not_keep_others_waiting(server: PageServer) -> Non
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_question_over_its_time_is_ended() -> None:
     """The worker is gone, and the next question is answered by another one."""
 
     async def tried() -> tuple[str, dict[str, Any]]:
-        lane = Lane(1, 60.0)
+        lane = WorkerQueue(1, 60.0)
         lane.start()
         try:
-            quick = OPERATIONS["amplify"].inquiry({**QUICK, "users": 100})
+            quick = OPERATIONS["amplify"].build_request({**QUICK, "users": 100})
             await lane.ask(quick)
             lane.seconds = 0.5
             with pytest.raises(OverBudget) as late:
-                await lane.ask(OPERATIONS["sweep"].inquiry({**LONG, "against": "rounds"}))
+                await lane.ask(OPERATIONS["sweep"].build_request({**LONG, "against": "rounds"}))
             lane.seconds = 60.0
             return str(late.value), await lane.ask(quick)
         finally:
@@ -147,11 +148,11 @@ def test_a_question_over_its_time_is_ended() -> None:
 
 def test_no_more_may_wait_than_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one is told so at once."""
-    monkeypatch.setattr("shuffledp.web.pool.MOST_WAITING", 0)
+    monkeypatch.setattr("shuffledp.explorer.workers.MAX_WAITING_REQUESTS", 0)
 
     async def tried() -> None:
         with pytest.raises(Busy):
-            await Lane(1, 1.0).ask(OPERATIONS["mechanisms"].inquiry({}))
+            await WorkerQueue(1, 1.0).ask(OPERATIONS["mechanisms"].build_request({}))
 
     asyncio.run(tried())
 
@@ -160,12 +161,12 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     """A worker cannot take more than its budget, and says so in the command's words."""
     program = """
 import json, sys
-from shuffledp.web import worker
-command = worker._loaded()
+from shuffledp.explorer import workers as worker
+command = worker._load_command()
 asked = {"operation": "amplify", "written": [], "files": {"table.csv": ("1," + "0," * 1498 + "0\\n") * 1500},
          "arguments": ["amplify", "--table=table.csv", "--users=10", "--delta=0.1", "--json"]}
-worker.limit(1 << 25)
-print(json.dumps(worker.answered(command, asked, lambda line: None)))
+worker.limit_resources(1 << 25)
+print(json.dumps(worker.run_command(command, asked, lambda line: None)))
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,

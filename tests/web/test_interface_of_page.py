@@ -15,17 +15,16 @@ from urllib.request import Request
 import pytest
 
 import shuffledp
-from shuffledp.web import lines
-from shuffledp.web.described import DESCRIPTION
-from shuffledp.web.explorer import PAGE
-from shuffledp.web.inquiry import OPERATIONS
+from shuffledp.explorer import _code_snippets
+from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS
+from shuffledp.explorer.server import PAGE_DIRECTORY
 from tests.cli import run
-from tests.web.browser import DIRECTLY, PATIENCE, PageServer
-from tests.web.conftest import told_by
+from tests.web.browser import NO_PROXY_OPENER, TIMEOUT_SECONDS, PageServer
+from tests.web.conftest import command_output
 
 KRR = {"mechanism": "krr", "epsilon_local": 2, "settings": {"options": 16}}
 KRR_TYPED = ("--mechanism", "krr", "--epsilon-local", "2", "--set", "options=16")
-MOST_PAGE_BYTES = 120_000
+MAX_PAGE_BYTES = 120_000
 TABLE = "0.5,0.25,0.25\n0.25,0.5,0.25\n0.25,0.25,0.5\n"
 CASES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("amplify", {**KRR, "users": 1e5, "delta": 1e-8, "effort": "quick"},
@@ -64,9 +63,9 @@ def test_numbers_are_the_commands(
     server: PageServer, operation: str, given: dict[str, Any], typed: tuple[str, ...]
 ) -> None:
     """To the last digit, and the command that is shown gives them again."""
-    status, found = server.ask(operation, given)
+    status, found = server.query(operation, given)
     assert status == 200, found
-    assert untimed(found["answer"]) == untimed(told_by(*typed))
+    assert untimed(found["answer"]) == untimed(command_output(*typed))
     words = found["command"].split()
     assert words[:2] == ["shuffledp", operation]
 
@@ -76,7 +75,7 @@ def test_the_number_is_told_before_the_attack(server: PageServer) -> None:
     given = {**KRR, "users": 12_345, "rounds": 2, "colluding": 5, "delta": 1e-8, "effort": "quick"}
     question = json.dumps(given).encode()
     head = {"content-type": "application/json", "accept": "application/x-ndjson"}
-    with DIRECTLY.open(Request(f"{server.url}api/amplify", question, head), timeout=PATIENCE) as answer:
+    with NO_PROXY_OPENER.open(Request(f"{server.url}api/amplify", question, head), timeout=TIMEOUT_SECONDS) as answer:
         told = [json.loads(line) for line in answer.read().splitlines()]
     (first,) = (line["first"] for line in told if "first" in line)
     found = told[-1]["answer"]
@@ -89,21 +88,21 @@ def test_the_number_is_told_before_the_attack(server: PageServer) -> None:
 def test_a_table_and_its_files(server: PageServer) -> None:
     """A table comes as text; the certificate that is made of it is proved again, and the curve is the command's."""
     given = {"table": TABLE, "users": 1000, "delta": 1e-6, "effort": "quick"}
-    status, found = server.ask("certificate", given)
+    status, found = server.query("certificate", given)
     assert status == 200
     assert "--table=table.csv" in found["command"]
     claim = json.loads(found["files"]["certificate.json"])
     assert claim["epsilon"] >= found["answer"]["epsilon"]["upper"]
-    assert server.ask("verify", {"certificate": claim})[1]["answer"]["verdict"] == "yes"
+    assert server.query("verify", {"certificate": claim})[1]["answer"]["verdict"] == "yes"
     claim["epsilon"] /= 2
-    status, refused = server.ask("verify", {"certificate": claim})
+    status, refused = server.query("verify", {"certificate": claim})
     assert (status, "certificate" in refused["error"]) == (422, True)
 
 
 def test_a_statement_says_how_to_get_the_number_again(server: PageServer) -> None:
     """Its command is the one that the page shows."""
     given = {**KRR, "users": 1000, "delta": 1e-6, "effort": "quick", "form": "md"}
-    _, found = server.ask("statement", given)
+    _, found = server.query("statement", given)
     text = found["files"]["statement.md"]
     assert "shuffledp amplify --mechanism=krr --epsilon-local=2 --set=options=16 --users=1000" in text
     assert "honest: none tells what she sent" in text
@@ -117,7 +116,7 @@ def test_python_lines_give_the_same_number(
     server: PageServer, given: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They are run as they are shown."""
-    _, found = server.ask("amplify", given)
+    _, found = server.query("amplify", given)
     names: dict[str, Any] = {}
     exec(found["python"], names)
     capsys.readouterr()
@@ -131,10 +130,14 @@ def test_python_lines_of_the_other_questions() -> None:
     """Compared bounds and attack risk are lines that run, too."""
     for operation, more in (("compare", {}), ("tradeoff", {"fpr": [0.1]})):
         given = {**KRR, "users": 1000, **more} | ({} if operation == "tradeoff" else {"delta": 1e-6})
-        text = lines.of(operation, given)
-        assert text.startswith(lines.FIRST)
+        text = _code_snippets.format_python(operation, given)
+        assert text.startswith(_code_snippets.IMPORT_LINE)
         compile(text, operation, "exec")
-    assert lines.of("verify", {}) == lines.of("amplify", {"mechanism": "padded-exponential", "delta": 0.1}) == ""
+    assert (
+        _code_snippets.format_python("verify", {})
+        == _code_snippets.format_python("amplify", {"mechanism": "padded-exponential", "delta": 0.1})
+        == ""
+    )
 
 
 SMALL = {"mechanism": "krr", "epsilon_local": "1", "settings": {"options": 4}, "users": 50, "delta": 1e-3}
@@ -149,7 +152,7 @@ SWEPT = [
 @pytest.mark.parametrize("given", SWEPT, ids=["local", "users", "any", "parameters"])
 def test_python_lines_of_a_curve(server: PageServer, given: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     """They compute the file, digit for digit."""
-    _, found = server.ask("sweep", given)
+    _, found = server.query("sweep", given)
     names: dict[str, Any] = {}
     exec(found["python"], names)
     assert capsys.readouterr().out
@@ -163,7 +166,7 @@ def test_python_lines_of_a_curve(server: PageServer, given: dict[str, Any], caps
 def test_python_lines_of_crowds_and_plans(server: PageServer, capsys: pytest.CaptureFixture[str]) -> None:
     """They give what the command gives."""
     for operation, given, _ in (CASES[6], CASES[7]):
-        found = server.ask(operation, given)[1]
+        found = server.query(operation, given)[1]
         names: dict[str, Any] = {}
         exec(found["python"], names)
         told = capsys.readouterr().out
@@ -194,7 +197,7 @@ REFUSED = [
 @pytest.mark.parametrize(("given", "sentence"), REFUSED, ids=[sentence[:40] for _, sentence in REFUSED])
 def test_what_is_wrong_is_a_sentence(server: PageServer, given: Any, sentence: str) -> None:
     """Mostly the library's own one; never a traceback."""
-    status, found = server.ask("amplify", given)
+    status, found = server.query("amplify", given)
     assert status == 422
     assert sentence in found["error"]
     assert found["error"].endswith((".", "…"))
@@ -204,13 +207,13 @@ def test_the_commands_own_sentence(server: PageServer) -> None:
     """The same words as in a terminal."""
     given = {**KRR, "users": 10, "colluding": 10, "delta": 1e-6}
     typed = ("amplify", *KRR_TYPED, "--users", "10", "--colluding", "10", "--delta", "1e-6")
-    assert f"shuffledp: {server.ask('amplify', given)[1]['error']}\n" == run(*typed).err
+    assert f"shuffledp: {server.query('amplify', given)[1]['error']}\n" == run(*typed).err
 
 
 def test_no_question_of_a_survey_names_a_file(server: PageServer) -> None:
     """A path among the options of a question would be read."""
     given = {"question": ["frequency:city:1:categories=/etc/passwd"], "users": 10, "epsilon": 1, "delta": 0.1}
-    status, found = server.ask("plan", given)
+    status, found = server.query("plan", given)
     assert (status, "without slashes" in found["error"]) == (422, True)
 
 
@@ -220,11 +223,11 @@ def test_no_question_of_a_survey_names_a_file(server: PageServer) -> None:
 def test_the_description_has_every_address(server: PageServer) -> None:
     """What is described is served, and the other way round."""
     status, found = server.get("api/openapi.json")
-    assert (status, found) == (200, json.loads(json.dumps(DESCRIPTION)))
+    assert (status, found) == (200, json.loads(json.dumps(OPENAPI_DOCUMENT)))
     assert {f"/api/{name}" for name in OPERATIONS} <= set(found["paths"])
     for path in found["paths"]:
         method = next(iter(found["paths"][path]))
-        told, _ = server.get(path[1:]) if method == "get" else server.ask(path[5:], b"{")
+        told, _ = server.get(path[1:]) if method == "get" else server.query(path[5:], b"{")
         assert told == (200 if method == "get" else 400)
 
 
@@ -241,18 +244,18 @@ def test_tasks_are_those_of_the_planner(server: PageServer) -> None:
 def test_only_this_host_and_this_secret(server: PageServer) -> None:
     """DNS rebinding, other sites, and guessed addresses get nothing."""
     question = {**KRR, "users": 100, "delta": 0.01, "effort": "quick"}
-    assert server.ask("amplify", question)[0] == 200
-    assert server.ask("amplify", question, origin=f"http://{server.host}", sec_fetch_site="same-origin")[0] == 200
-    assert server.ask("amplify", question, host="evil.example")[0] == 403
-    assert server.ask("amplify", question, host=f"evil.example:{server.host.split(':')[1]}")[0] == 403
-    assert server.ask("amplify", question, origin="https://evil.example")[0] == 403
-    assert server.ask("amplify", question, origin="null")[0] == 403
-    assert server.ask("amplify", question, sec_fetch_site="cross-site")[0] == 403
-    assert server.ask("amplify", question, sec_fetch_site="same-site")[0] == 403
+    assert server.query("amplify", question)[0] == 200
+    assert server.query("amplify", question, origin=f"http://{server.host}", sec_fetch_site="same-origin")[0] == 200
+    assert server.query("amplify", question, host="evil.example")[0] == 403
+    assert server.query("amplify", question, host=f"evil.example:{server.host.split(':')[1]}")[0] == 403
+    assert server.query("amplify", question, origin="https://evil.example")[0] == 403
+    assert server.query("amplify", question, origin="null")[0] == 403
+    assert server.query("amplify", question, sec_fetch_site="cross-site")[0] == 403
+    assert server.query("amplify", question, sec_fetch_site="same-site")[0] == 403
     assert server.get("", host=server.host.replace("127.0.0.1", "localhost"))[0] == 200
     for other in ("../", "../wrong/", f"../{server.url.split('/')[3][:-1]}/"):
         assert server.get(other)[0] == 404
-    assert server.ask("amplify", question, content_type="text/plain")[0] == 415
+    assert server.query("amplify", question, content_type="text/plain")[0] == 415
 
 
 def test_the_page_may_be_entered_from_elsewhere(server: PageServer) -> None:
@@ -261,13 +264,14 @@ def test_the_page_may_be_entered_from_elsewhere(server: PageServer) -> None:
     assert server.get("", **link)[0] == 200
     told = {name.replace("_", "-"): text for name, text in link.items()}
     with pytest.raises(HTTPError, match="404"):
-        DIRECTLY.open(Request(f"http://{server.host}/wrong/", headers=told), timeout=PATIENCE)
+        NO_PROXY_OPENER.open(Request(f"http://{server.host}/wrong/", headers=told), timeout=TIMEOUT_SECONDS)
     assert server.get("", **link | {"sec_fetch_dest": "iframe"})[0] == 403
     assert server.get("", **link | {"sec_fetch_mode": "no-cors"})[0] == 403
     assert server.get("api/tasks", **link)[0] == 403
-    assert server.ask("amplify", {**KRR, "users": 100, "delta": 0.01, "effort": "quick"}, **link)[0] == 403
+    assert server.query("amplify", {**KRR, "users": 100, "delta": 0.01, "effort": "quick"}, **link)[0] == 403
 
 
+@pytest.mark.exhaustive
 def test_the_secret_is_no_argument_of_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody on the machine reads those (ps): the browser is told a file that only its owner can read."""
     browser, told = tmp_path / "browser", tmp_path / "told.json"
@@ -301,7 +305,7 @@ def test_the_secret_is_no_argument_of_the_browser(tmp_path: Path, monkeypatch: p
 
 def test_headers_allow_nothing_from_elsewhere(server: PageServer) -> None:
     """No inline scripts or styles, no frames, no referrer."""
-    with DIRECTLY.open(server.url, timeout=60) as answer:
+    with NO_PROXY_OPENER.open(server.url, timeout=60) as answer:
         told = {name.lower(): text for name, text in answer.headers.items()}
         page = answer.read().decode()
     policy = told["content-security-policy"]
@@ -322,8 +326,8 @@ def test_nothing_beside_the_page_is_served(server: PageServer) -> None:
 
 def test_the_page_is_small_and_our_own() -> None:
     """All of it, unminified; and nothing of it names another host."""
-    files = sorted(PAGE.iterdir())
-    assert sum(path.stat().st_size for path in files) <= MOST_PAGE_BYTES
+    files = sorted(PAGE_DIRECTORY.iterdir())
+    assert sum(path.stat().st_size for path in files) <= MAX_PAGE_BYTES
     for path in files:
         urls = set(re.findall(r"https?://[^\s\"'`)]+", path.read_text("utf-8")))
         assert urls <= {"http://www.w3.org/2000/svg"}, path.name

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.web.browser import PageServer, axe_source
-from tests.web.conftest import Visit, told_by
+from tests.web.conftest import BrowserTab, command_output
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
 
 KRR = ("--mechanism", "krr", "--set", "options=16")
 ASKED = (*KRR, "--epsilon-local", "2", "--users", "100000", "--delta", "1e-8")
@@ -29,7 +31,7 @@ PLAN = ("plan", "--task", "frequency", "--domain", "16", "--users", "100000", "-
 
 def upper_of(*arguments: str) -> str:
     """ε that the command promises, as JSON writes it."""
-    found: Any = told_by("amplify", *arguments, "--effort", "quick")
+    found: Any = command_output("amplify", *arguments, "--effort", "quick")
     return json.dumps(found["epsilon"]["upper"])
 
 
@@ -41,14 +43,14 @@ def awaited(page: Page, selector: str, name: str, value: str) -> None:
 # --- the views --------------------------------------------------------------------------------------------------------
 
 
-def test_the_guarantee(visit: Visit) -> None:
+def test_the_guarantee(visit: BrowserTab) -> None:
     """ε to the last digit, the attack, the conditions, every bound, and ε against the users."""
     page = visit.open("guarantee")
-    assert visit.exact("#epsilon") == upper_of(*ASKED)
+    assert visit.exact_number("#epsilon") == upper_of(*ASKED)
     assert page.inner_text("#epsilon") == "ε ≤ 0.0261"
     page.wait_for_selector("#attack:has-text('achieves ε = 0.02609')")
     assert "The shuffler hands on neither the order" in page.inner_text("#view")
-    compared: Any = told_by("compare", *ASKED)
+    compared: Any = command_output("compare", *ASKED)
     page.wait_for_selector("#view table")
     shown = page.eval_on_selector_all("#view tbody tr", ROWS)
     for row, (name, value, why) in zip(compared["bounds"], shown, strict=True):
@@ -59,20 +61,20 @@ def test_the_guarantee(visit: Visit) -> None:
     assert "shuffledp amplify --mechanism=krr" in page.inner_text(".home pre >> nth=0").replace("\n", " ")
 
 
-def test_a_slider_moves_the_number(visit: Visit) -> None:
+def test_a_slider_moves_the_number(visit: BrowserTab) -> None:
     """By one key, and the address says so."""
     page = visit.open("guarantee")
-    before = visit.exact("#epsilon")
+    before = visit.exact_number("#epsilon")
     page.focus("[data-slider=users]")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(f"#epsilon:not([data-exact='{before}'])")
     users = page.input_value("#f-users")
     assert users != "100000"
-    assert visit.exact("#epsilon") == upper_of(*KRR, "--epsilon-local", "2", "--users", users, "--delta", "1e-8")
+    assert visit.exact_number("#epsilon") == upper_of(*KRR, "--epsilon-local", "2", "--users", users, "--delta", "1e-8")
     assert f"users={users}" in page.url
 
 
-def test_a_link_shows_the_same_again(visit: Visit) -> None:
+def test_a_link_shows_the_same_again(visit: BrowserTab) -> None:
     """All that was chosen is in the address."""
     page = visit.open("guarantee?mechanism=oue&epsilon_local=1.5&users=20000&delta=1e-6&set.options=8&colluding=50")
     typed_ = ("--mechanism", "oue", "--set", "options=8", "--epsilon-local", "1.5", "--users", "20000")
@@ -87,10 +89,10 @@ def test_a_link_shows_the_same_again(visit: Visit) -> None:
     other.close()
 
 
-def test_what_is_wrong_is_said_as_it_is_typed(visit: Visit) -> None:
+def test_what_is_wrong_is_said_as_it_is_typed(visit: BrowserTab) -> None:
     """In the library's own sentence, beside the field; and it goes when it is mended."""
     page = visit.open("guarantee")
-    visit.exact("#epsilon")
+    visit.exact_number("#epsilon")
     page.fill("#f-users", "1e300")
     page.wait_for_selector("#problem:has-text('users must be at most 1e+18')")
     awaited(page, "#f-users", "aria-invalid", "true")
@@ -102,37 +104,39 @@ def test_what_is_wrong_is_said_as_it_is_typed(visit: Visit) -> None:
     )
 
 
-def test_an_uploaded_table(visit: Visit, tmp_path: Path) -> None:
+def test_an_uploaded_table(visit: BrowserTab, tmp_path: Path) -> None:
     """A file of one's own randomizer gives the command's number."""
     file = tmp_path / "mine.csv"
     file.write_text(TABLE, "utf-8")
     page = visit.open("guarantee?mechanism=table&users=1000&delta=1e-6")
-    visit.exact("#epsilon")
+    visit.exact_number("#epsilon")
     page.set_input_files("input[type=file]", file)
     awaited(page, "#epsilon", "data-exact", upper_of("--table", str(file), "--users", "1000", "--delta", "1e-6"))
     page.fill("#f-table", "0.5,0.6\n1,0\n")
     page.wait_for_selector("#problem:has-text('table.csv')")
 
 
-def test_the_risk_in_words(visit: Visit) -> None:
+def test_the_risk_in_words(visit: BrowserTab) -> None:
     """The sentence with the certified rate, and without the shuffler beside it."""
     page = visit.open("risk?users=1000&fpr=0.05&prior=0.2")
-    told: Any = told_by("tradeoff", *KRR, "--epsilon-local", "2", "--users", "1000", "--fpr", "0.05", "--prior", "0.2")
-    assert visit.exact("#catches") == json.dumps(told["tpr"][0]["tpr"])
+    told: Any = command_output(
+        "tradeoff", *KRR, "--epsilon-local", "2", "--users", "1000", "--fpr", "0.05", "--prior", "0.2"
+    )
+    assert visit.exact_number("#catches") == json.dumps(told["tpr"][0]["tpr"])
     words = page.inner_text("#view")
     assert "An attacker who accepts 5% false alarms catches at most" in words
     assert f"at most {told['advantage']['upper']!r}" in words
     page.wait_for_selector("text=one message, not shuffled")
 
 
-def test_a_plan(visit: Visit, tmp_path: Path) -> None:
+def test_a_plan(visit: BrowserTab, tmp_path: Path) -> None:
     """Error and risk move with ε; the simulated collection is drawn; the plan is saved as the command writes it."""
     page = visit.open("plan")
-    told: Any = told_by(*PLAN, "--epsilon", "1")
+    told: Any = command_output(*PLAN, "--epsilon", "1")
     awaited(page, "#error", "data-exact", json.dumps(told["mechanisms"][0]["standard_error"]))
     first = page.inner_text("#risk")
     page.fill("#f-epsilon", "0.5")
-    half: Any = told_by(*PLAN, "--epsilon", "0.5")
+    half: Any = command_output(*PLAN, "--epsilon", "0.5")
     awaited(page, "#error", "data-exact", json.dumps(half["mechanisms"][0]["standard_error"]))
     assert float(page.inner_text("#risk")[:-1]) < float(first[:-1])
     page.wait_for_selector("figure.plot >> text=error")
@@ -144,10 +148,10 @@ def test_a_plan(visit: Visit, tmp_path: Path) -> None:
     assert json.loads(saved.read_text("utf-8")) == half["plan"]
 
 
-def test_all_mechanisms_are_ranked(visit: Visit) -> None:
+def test_all_mechanisms_are_ranked(visit: BrowserTab) -> None:
     """With progress; it can be cancelled and asked again; the table is the command's, and says when it is outdated."""
     page = visit.open("plan?task=key-value&domain=2&low=0&high=1&items=1&users=300&epsilon=2&delta=1e-4")
-    visit.exact("#error")
+    visit.exact_number("#error")
     ranked = page.locator("section:has(#rank)")
     page.click("#rank")
     ranked.locator(".working >> text=/[0-9] of [0-9]/").wait_for()
@@ -155,8 +159,25 @@ def test_all_mechanisms_are_ranked(visit: Visit) -> None:
     ranked.locator("text=Cancelled.").wait_for()
     page.click("#rank")
     ranked.locator("tbody tr.best").first.wait_for()
-    told: Any = told_by("plan", "--task", "key-value", "--domain", "2", "--low", "0", "--high", "1", "--items", "1",
-                        "--users", "300", "--epsilon", "2", "--delta", "1e-4")  # fmt: skip
+    told: Any = command_output(
+        "plan",
+        "--task",
+        "key-value",
+        "--domain",
+        "2",
+        "--low",
+        "0",
+        "--high",
+        "1",
+        "--items",
+        "1",
+        "--users",
+        "300",
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-4",
+    )
     offers = told["mechanisms"]
     assert len(offers) >= 3
     assert ranked.locator("tbody th").all_inner_texts() == [offer["name"] for offer in offers]
@@ -169,7 +190,7 @@ def test_all_mechanisms_are_ranked(visit: Visit) -> None:
     ranked.locator("text=This was computed for other settings").wait_for()
 
 
-def test_parameters_and_a_rate(visit: Visit) -> None:
+def test_parameters_and_a_rate(visit: BrowserTab) -> None:
     """Those of a proof instead of a mechanism; and a secret coin for each person instead of a number of users."""
     page = visit.open("guarantee?mechanism=parameters&users=300&delta=1e-4&p=4&beta=0.5&q=4")
     raw = ("--p", "4", "--beta", "0.5", "--delta", "1e-4")
@@ -187,11 +208,24 @@ def test_parameters_and_a_rate(visit: Visit) -> None:
     page.wait_for_selector("#problem:has-text('beta')")
 
 
-def test_mixed_crowds(visit: Visit) -> None:
+def test_mixed_crowds(visit: BrowserTab) -> None:
     """A user of each group has her own ε."""
     page = visit.open("crowd?groups=1%3A500%3B2%3A500&options=4&delta=1e-6")
-    told: Any = told_by("crowd", "--mechanism", "krr", "--set", "options=4", "--group", "1:500", "--group", "2:500",
-                        "--delta", "1e-6", "--effort", "quick")  # fmt: skip
+    told: Any = command_output(
+        "crowd",
+        "--mechanism",
+        "krr",
+        "--set",
+        "options=4",
+        "--group",
+        "1:500",
+        "--group",
+        "2:500",
+        "--delta",
+        "1e-6",
+        "--effort",
+        "quick",
+    )
     page.wait_for_selector("#view table")
     shown = page.eval_on_selector_all("#view tbody [data-exact]", "all => all.map(one => one.dataset.exact)")
     assert shown == [json.dumps(group["epsilon"]["upper"]) for group in told["groups"]]
@@ -199,7 +233,7 @@ def test_mixed_crowds(visit: Visit) -> None:
     page.wait_for_selector("#view tbody tr >> nth=2")
 
 
-def test_a_survey(visit: Visit) -> None:
+def test_a_survey(visit: BrowserTab) -> None:
     """Several questions under one promise, planned with progress."""
     asked = "krr%3Acity%3A1%3Adomain%3D2%3Bkrr%3Apet%3A1%3Adomain%3D2"
     page = visit.open(f"crowd?what=survey&users=300&delta=1e-4&questions={asked}")
@@ -209,7 +243,7 @@ def test_a_survey(visit: Visit) -> None:
     assert "--question=krr:city:1:domain=2" in page.inner_text("#view")
 
 
-def test_the_proof_and_what_is_taken_home(visit: Visit, tmp_path: Path) -> None:
+def test_the_proof_and_what_is_taken_home(visit: BrowserTab, tmp_path: Path) -> None:
     """A certificate that is proved again, and a statement to sign."""
     page = visit.open("proof?users=1000&delta=1e-6")
     wanted = upper_of(*KRR, "--epsilon-local", "2", "--users", "1000", "--delta", "1e-6")
@@ -220,7 +254,7 @@ def test_the_proof_and_what_is_taken_home(visit: Visit, tmp_path: Path) -> None:
         page.click("text=Save certificate.json")
     saved = tmp_path / "certificate.json"
     saving.value.save_as(saved)
-    assert told_by("verify", str(saved))["verdict"] == "yes"
+    assert command_output("verify", str(saved))["verdict"] == "yes"
     page.click("text=Prove it again here")
     page.wait_for_selector("#verdict:has-text('Proved again')")
     page.click("text=Write the statement")
@@ -232,7 +266,7 @@ def test_the_proof_and_what_is_taken_home(visit: Visit, tmp_path: Path) -> None:
         assert "honest: none tells what she sent" in (tmp_path / name).read_text("utf-8")
 
 
-def test_a_watched_collection(visit: Visit) -> None:
+def test_a_watched_collection(visit: BrowserTab) -> None:
     """It is released, so that its count may be known."""
     page = visit.open("watch")
     page.wait_for_selector("text=300 users, at least 300")
@@ -240,7 +274,7 @@ def test_a_watched_collection(visit: Visit) -> None:
     assert "took part" in page.inner_text("#view")
 
 
-def test_curves_are_saved_as_csv_and_svg(visit: Visit, tmp_path: Path) -> None:
+def test_curves_are_saved_as_csv_and_svg(visit: BrowserTab, tmp_path: Path) -> None:
     """The CSV is the command's own file; the SVG is a file that needs no page."""
     page = visit.open("guarantee?users=1000&delta=1e-6&against=epsilon")
     for kind in ("CSV", "SVG"):
@@ -248,7 +282,7 @@ def test_curves_are_saved_as_csv_and_svg(visit: Visit, tmp_path: Path) -> None:
             page.click(f"figcaption >> text={kind}")
         saving.value.save_as(tmp_path / f"curve.{kind.lower()}")
     file = tmp_path / "typed.csv"
-    told_by("amplify", *KRR, "--epsilon-local", "2", "--users", "1000", "--delta", "1e-6", "--effort", "quick",
+    command_output("amplify", *KRR, "--epsilon-local", "2", "--users", "1000", "--delta", "1e-6", "--effort", "quick",
             "--against", "epsilon", "--curve", str(file))  # fmt: skip
     assert (tmp_path / "curve.csv").read_text("utf-8") == file.read_text("utf-8")
     drawing = (tmp_path / "curve.svg").read_text("utf-8")
@@ -257,7 +291,7 @@ def test_curves_are_saved_as_csv_and_svg(visit: Visit, tmp_path: Path) -> None:
     assert "class=" not in drawing
 
 
-def test_a_cancelled_computation(visit: Visit) -> None:
+def test_a_cancelled_computation(visit: BrowserTab) -> None:
     """It ends at once, its worker too, and the page goes on."""
     page = visit.open("guarantee?against=rounds")
     page.wait_for_selector(".working >> text=/Looking: [1-9]/")
@@ -274,10 +308,10 @@ def test_a_cancelled_computation(visit: Visit) -> None:
 # --- for everybody ----------------------------------------------------------------------------------------------------
 
 
-def test_by_keys_alone(visit: Visit) -> None:
+def test_by_keys_alone(visit: BrowserTab) -> None:
     """From the first link through the tabs to a slider, a plot and a button."""
     page = visit.open("guarantee")
-    visit.exact("#epsilon")
+    visit.exact_number("#epsilon")
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.className") == "skip"
     seen = []
@@ -292,7 +326,7 @@ def test_by_keys_alone(visit: Visit) -> None:
     page.focus("#tabs a[data-view=risk]")
     page.keyboard.press("Enter")
     page.wait_for_selector("h1:has-text('What an attacker can do')")
-    visit.exact("#catches")
+    visit.exact_number("#catches")
 
 
 VIEWS = ("plan", "guarantee", "risk", "crowd", "proof", "watch")
@@ -307,16 +341,16 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])
-def small(chromium: Browser, server: PageServer, request: pytest.FixtureRequest) -> Iterator[Visit]:
+def small(chromium: Browser, server: PageServer, request: pytest.FixtureRequest) -> Iterator[BrowserTab]:
     """A phone, by day and by night."""
     context = chromium.new_context(viewport=PHONE, color_scheme=request.param, bypass_csp=True, reduced_motion="reduce")
-    made = Visit(context.new_page(), server)
+    made = BrowserTab(context.new_page(), server)
     yield made
     context.close()
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_on_a_phone_and_accessible(small: Visit, axe: str, view: str) -> None:
+def test_on_a_phone_and_accessible(small: BrowserTab, axe: str, view: str) -> None:
     """Nothing is wider than 360 pixels, colours follow the system, and axe finds nothing serious."""
     page = small.open(view)
     page.wait_for_selector(SETTLED[view])
@@ -332,14 +366,14 @@ def test_on_a_phone_and_accessible(small: Visit, axe: str, view: str) -> None:
     assert serious == []
 
 
-def test_nothing_moves_for_those_who_do_not_want_it(visit: Visit) -> None:
+def test_nothing_moves_for_those_who_do_not_want_it(visit: BrowserTab) -> None:
     """The browser asks for reduced motion here; the page has none left."""
     page = visit.open("guarantee?against=rounds")
     page.wait_for_selector(".bar i")
     assert page.eval_on_selector(".bar i", "one => getComputedStyle(one).animationName") == "none"
 
 
-def test_it_prints_without_the_form(visit: Visit) -> None:
+def test_it_prints_without_the_form(visit: BrowserTab) -> None:
     """What is printed is the answer with its conditions."""
     page = visit.open("proof")
     page.wait_for_selector(".facts")

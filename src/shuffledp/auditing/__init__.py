@@ -1,1 +1,1 @@
-"""Empirical audits: what samples of a randomizer prove about its privacy loss."""
+"""Empirical audits: lower bounds on a randomizer's local ε that samples of its messages prove."""

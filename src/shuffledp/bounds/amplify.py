@@ -1,4 +1,4 @@
-"""``amplify``: the privacy of a randomizer's shuffled output."""
+"""``amplify``: the privacy curve of a randomizer's shuffled messages."""
 
 from __future__ import annotations
 
@@ -9,45 +9,42 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from shuffledp import argument
-from shuffledp.array import Floats
-from shuffledp.bounds import BOUND_OF, BOUNDS, best, exact_binary
-from shuffledp.bounds.bound import Bound
-from shuffledp.bounds.crowd_amplification import CrowdCurve, crowd_curve
-from shuffledp.bounds.own import curve_of, demand_own_names
-from shuffledp.errors import NotApplicable
-from shuffledp.privacy.attack import Attack, AttackCurve
-from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.mixed_crowd import Crowd
-from shuffledp.privacy.neighbours import Neighbours
-from shuffledp.privacy.own_loss import OwnLossAttack
-from shuffledp.privacy.randomizer import HasNeighbours, HasOwnLoss, Randomizer
-from shuffledp.privacy.value import BoundValue
+from shuffledp._core import validation
+from shuffledp._core.errors import NotApplicable
+from shuffledp._core.types import Floats
+from shuffledp.bounds import exact_binary, registry
+from shuffledp.bounds.base import Bound
+from shuffledp.bounds.mixed_populations import Crowd, CrowdCurve, crowd_curve
+from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME, check_bound_names, evaluate_bound
+from shuffledp.privacy.curve import Attack, AttackCurve, BoundValue, PrivacyCurve
+from shuffledp.privacy.metric_space import Neighbours
+from shuffledp.privacy.privacy_loss import AggregateNoiseAttack
+from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, Randomizer
 
-MOST_USERS = 10**18
-"""More than anybody can have; sums over far larger crowds leave the range of floats."""
+MAX_USERS = 10**18
+"""Sums over far more users leave the range of floats."""
 
 BoundChoice: TypeAlias = "str | Bound | Sequence[str | Bound]"
-"""What ``amplify`` takes as ``bound``: a name, or names and bounds of one's own."""
+"""Type of the argument ``bound``: a name, a ``Bound`` object, or a sequence of these."""
 
 
 def bound_names() -> list[str]:
-    """Every name that ``amplify`` takes as ``bound``."""
-    return [best.NAME, *BOUND_OF]
+    """Returns every name that ``amplify`` accepts as ``bound``."""
+    return [registry.BEST_BOUND_NAME, *BOUNDS_BY_NAME]
 
 
 @overload
-def amplify(randomizer: Crowd, *, colluding: float = 0, effort: str = best.FULL) -> CrowdCurve: ...
+def amplify(randomizer: Crowd, *, colluding: float = 0, effort: str = registry.FULL_EFFORT) -> CrowdCurve: ...
 @overload
 def amplify(
     randomizer: Randomizer,
     users: float,
     *,
-    bound: BoundChoice = best.NAME,
+    bound: BoundChoice = registry.BEST_BOUND_NAME,
     colluding: float = 0,
     pair: Sequence[Any] | None = None,
     diameter: float | None = None,
-    effort: str = best.FULL,
+    effort: str = registry.FULL_EFFORT,
 ) -> PrivacyCurve: ...
 
 
@@ -55,24 +52,40 @@ def amplify(
     randomizer: Randomizer | Crowd,
     users: float | None = None,
     *,
-    bound: BoundChoice = best.NAME,
+    bound: BoundChoice = registry.BEST_BOUND_NAME,
     colluding: float = 0,
     pair: Sequence[Any] | None = None,
     diameter: float | None = None,
-    effort: str = best.FULL,
+    effort: str = registry.FULL_EFFORT,
 ) -> PrivacyCurve:
-    """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
+    """Returns the privacy curve of the shuffled messages of users who all run the same randomizer.
 
-    ``users`` counts everybody, the one to protect included; ``colluding`` of them tell the analyst their messages,
-    dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
-    ``messages`` is the number of those that hide each other: one from each user, unless the mechanism sends several.
-    A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
-    at most so many input units apart (metres for degrees, ε for a table of distances); otherwise it is for all inputs.
-    What is proved for all inputs by the same bounds counts for chosen ones too, where it is smaller.
-    ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
-    one's own in that list is used here and nowhere else, and the curve's note says whose it is.
-    A ``Crowd`` has its users with it, of several randomizers: the curve holds for everybody, ``of(group)`` for a group.
-    ``effort`` is "full", or "quick": "best" then leaves out bounds that take seconds, and is often a tenth larger.
+    The curve's ``messages`` is the number of messages that hide each other: one from each user, unless the mechanism
+    sends several.
+
+    Args:
+        randomizer: A mechanism, ``VariationRatio`` parameters, or a ``Crowd`` of several mechanisms. A ``Crowd`` brings
+            its own numbers of users and takes neither ``users``, ``bound``, ``pair`` nor ``diameter``.
+        users: Number of all users, the one to protect included.
+        bound: A name (default "best"), a ``Bound`` object, or a list of these: then the smallest guarantee among just
+            these. A ``Bound`` of your own is used in this call only, and the curve's note names its author.
+        colluding: Number of users who reveal their messages, dummies included, to the analyst and hide nobody.
+        pair: Two inputs ``(a, b)`` of a metric mechanism: the curve holds for these two instead of for all inputs. If
+            the same bounds prove less for all inputs, the smaller value is returned.
+        diameter: For a metric mechanism, the largest distance in input units (metres for degrees, ε for a table of
+            distances): the curve holds for every two inputs at most so far apart.
+        effort: "full", or "quick": "best" then leaves out bounds that take seconds, and is often a tenth larger.
+
+    Returns:
+        An upper bound of δ(ε), with the lower bound of an attack where one is known. For a ``Crowd`` it holds for
+        everybody, and ``of(group)`` is the curve of one group.
+
+    Raises:
+        TypeError: If ``randomizer`` or ``bound`` has another type, or ``pair`` or ``diameter`` is given for a mechanism
+            without a metric.
+        ValueError: If a number is out of range, ``bound`` or ``effort`` is an unknown name, or both ``pair`` and
+            ``diameter`` are given.
+        NotApplicable: If none of the chosen bounds applies.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000)
@@ -84,73 +97,73 @@ def amplify(
     >>> older.epsilon(delta=1e-8).bound
     'analytic'
     """
-    best.demand_effort("amplify", effort)
-    lost = argument.count("amplify", "colluding", colluding, at_least=0)
+    registry.check_effort("amplify", effort)
+    lost = validation.count("amplify", "colluding", colluding, at_least=0)
     if isinstance(randomizer, Crowd):
-        if users is not None or bound != best.NAME or pair is not None or diameter is not None:
+        if users is not None or bound != registry.BEST_BOUND_NAME or pair is not None or diameter is not None:
             raise ValueError("amplify: a Crowd takes no users, bound, pair or diameter besides its groups.")
         if lost >= randomizer.users:
             raise ValueError(f"amplify: colluding must be below users = {randomizer.users}, got {lost}.")
         return crowd_curve(randomizer, lost, effort)
-    total = argument.count("amplify", "users", users, at_most=MOST_USERS)
+    total = validation.count("amplify", "users", users, at_most=MAX_USERS)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if not isinstance(randomizer, Randomizer):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
-    randomizer = chosen_inputs(randomizer, pair, diameter)
+    randomizer = restrict_to_inputs(randomizer, pair, diameter)
     if isinstance(randomizer, Neighbours):
-        curve = _chosen_inputs_curve(randomizer, total, lost, bound, effort).for_some_inputs()
+        curve = _chosen_inputs_curve(randomizer, total, lost, bound, effort).with_chosen_inputs()
     else:
         curve = _curve(randomizer, randomizer.hiding_messages(total - lost), bound, effort)
-    attack = _attack(randomizer, randomizer.attack_messages(total - lost))
-    return curve.attacked_by(attack).sent_by(total, lost)
+    attack = _find_attack(randomizer, randomizer.attack_messages(total - lost))
+    return curve.with_attack(attack).with_users(total, lost)
 
 
 @dataclass(frozen=True)
 class ChosenInputsCurve(PrivacyCurve):
-    """The curve of chosen inputs: at each ε the smaller of what is proved for these and for all inputs.
+    """The curve of chosen inputs: at each ε the smaller of the bounds for these inputs and for all inputs.
 
     Theorem: δ(ε) of some pairs of inputs is at most that of all pairs.
     Requires: two guarantees for the same users and messages.
-    Returns: values that say which of the two they are; an attack is on the chosen inputs only.
+    Returns: values that name the one of the two they come from; an attack is on the chosen inputs only.
     """
 
-    chosen: PrivacyCurve
-    all_inputs: PrivacyCurve
+    chosen_inputs_curve: PrivacyCurve
+    all_inputs_curve: PrivacyCurve
 
     @property
     def certified(self) -> bool:
-        return self.chosen.certified and self.all_inputs.certified
+        return self.chosen_inputs_curve.certified and self.all_inputs_curve.certified
 
     def loss_deviation(self) -> float | None:
-        known = [curve.loss_deviation() for curve in (self.chosen, self.all_inputs)]
+        known = [curve.loss_deviation() for curve in (self.chosen_inputs_curve, self.all_inputs_curve)]
         return min((one for one in known if one is not None), default=None)
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found = self.chosen.epsilon(delta)
-        attack = self.all_inputs.source.attack
-        # Where an attack on all inputs attains more than δ at this ε, no bound for all inputs is below.
+        found = self.chosen_inputs_curve.epsilon(delta)
+        attack = self.all_inputs_curve.source.attack
+        # If an attack on all inputs attains more than δ at this ε, no bound for all inputs is smaller.
         if attack is not None and math.isfinite(found.upper) and attack.delta(found.upper) > delta:
             return found
-        return self._smaller(found, self.all_inputs.epsilon(delta))
+        return self._choose_smaller(found, self.all_inputs_curve.epsilon(delta))
 
     def _delta(self, epsilon: float) -> BoundValue:
-        found = self.chosen.delta(epsilon)
-        attack = self.all_inputs.source.attack
+        found = self.chosen_inputs_curve.delta(epsilon)
+        attack = self.all_inputs_curve.source.attack
         if attack is not None and attack.delta(epsilon) >= found.upper:
             return found
-        return self._smaller(found, self.all_inputs.delta(epsilon))
+        return self._choose_smaller(found, self.all_inputs_curve.delta(epsilon))
 
-    def _smaller(self, chosen: BoundValue, all_inputs: BoundValue) -> BoundValue:
+    def _choose_smaller(self, chosen: BoundValue, all_inputs: BoundValue) -> BoundValue:
         if chosen.upper <= all_inputs.upper:
             return chosen
         return replace(all_inputs, theorem=f"{all_inputs.theorem}, for all inputs and hence for these")
 
     def quick_delta(self, epsilon: float) -> tuple[float, float]:
-        return min(self.chosen.quick_delta(epsilon), self.all_inputs.quick_delta(epsilon))
+        return min(self.chosen_inputs_curve.quick_delta(epsilon), self.all_inputs_curve.quick_delta(epsilon))
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        one, other = self.chosen.profile(epsilons), self.all_inputs.profile(epsilons)
+        one, other = self.chosen_inputs_curve.profile(epsilons), self.all_inputs_curve.profile(epsilons)
         first = one.upper <= other.upper
         return np.where(first, one.upper, other.upper), np.where(first, one.lower, other.lower)
 
@@ -158,7 +171,9 @@ class ChosenInputsCurve(PrivacyCurve):
 def _chosen_inputs_curve(
     randomizer: Neighbours, users: int, colluding: int, bound: BoundChoice, effort: str
 ) -> PrivacyCurve:
-    """The curve of chosen inputs, never above that of all inputs by the same bounds; only guarantees are compared."""
+    """Returns the curve of chosen inputs, never above the curve of all inputs by the same bounds if both are
+    guarantees.
+    """
     chosen = _curve(randomizer, randomizer.hiding_messages(users - colluding), bound, effort)
     if randomizer.mechanism is None or not chosen.guarantee:
         return chosen
@@ -168,59 +183,61 @@ def _chosen_inputs_curve(
         return chosen
     if not all_inputs.guarantee:
         return chosen
-    return ChosenInputsCurve(best.joined_source((chosen, all_inputs), chosen.messages), chosen, all_inputs)
+    return ChosenInputsCurve(registry.join_sources((chosen, all_inputs), chosen.messages), chosen, all_inputs)
 
 
 def _curve(randomizer: Randomizer, users: int, bound: BoundChoice, effort: str) -> PrivacyCurve:
-    if bound == best.NAME:
-        return best.best_curve(randomizer, users, effort)
+    if bound == registry.BEST_BOUND_NAME:
+        return registry.best_curve(randomizer, users, effort)
     listed = [bound] if isinstance(bound, str | Bound) else list(bound)
-    bounds = list({id(each): each for item in listed for each in _bounds_called(item)}.values())
+    bounds = list({id(each): each for item in listed for each in _resolve_bounds(item)}.values())
     if not bounds:
         raise ValueError("amplify: expected at least one bound, got an empty list.")
-    demand_own_names(bounds)
+    check_bound_names(bounds)
     if len(bounds) == 1:
-        return curve_of(bounds[0], randomizer, users)
-    return best.smallest_curve(randomizer, users, bounds)
+        return evaluate_bound(bounds[0], randomizer, users)
+    return registry.smallest_curve(randomizer, users, bounds)
 
 
-def _bounds_called(item: object) -> Sequence[Bound]:
-    """One bound; by the name of the default, all of ours that guarantee."""
+def _resolve_bounds(item: object) -> Sequence[Bound]:
+    """Returns the bounds of one item of ``bound``: a single one, or for "best" all guarantees of the package."""
     if isinstance(item, Bound):
         return [item]
     if not isinstance(item, str):
         raise TypeError(f"amplify: bound must be a name, a Bound object or a list of these, got {item!r}.")
-    if item == best.NAME:
+    if item == registry.BEST_BOUND_NAME:
         return [bound for bound in BOUNDS if bound.guarantees]
-    if item not in BOUND_OF:
+    if item not in BOUNDS_BY_NAME:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {item!r}.")
-    return [BOUND_OF[item]]
+    return [BOUNDS_BY_NAME[item]]
 
 
-def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: float | None) -> Randomizer:
-    """What is asked about: chosen inputs of a metric mechanism, or the randomizer as it is."""
+def restrict_to_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: float | None) -> Randomizer:
+    """Returns the randomizer restricted to the chosen inputs of a metric mechanism, or unchanged if none are chosen."""
     if pair is None and diameter is None:
         return randomizer
     if not isinstance(randomizer, HasNeighbours):
         raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
     if pair is None:
-        found = randomizer.within(argument.positive_finite("amplify", "diameter", diameter, up=True))
+        found = randomizer.neighbours_within(validation.positive_finite("amplify", "diameter", diameter, up=True))
     elif diameter is not None:
         raise ValueError("amplify: give either pair or diameter, not both.")
     elif len(pair) != 2:
         raise ValueError(f"amplify: pair must be two inputs, got {len(pair)}.")
     else:
-        found = randomizer.between(pair[0], pair[1])
+        found = randomizer.neighbours_between(pair[0], pair[1])
     return replace(found, mechanism=randomizer)
 
 
-def _attack(randomizer: Randomizer, users: int) -> Attack | None:
-    """What is known from below, for every bound of this randomizer."""
-    if isinstance(randomizer, HasOwnLoss):
-        loss = randomizer.own_loss(users)
-        return OwnLossAttack(loss) if loss.attained else None
+def _find_attack(randomizer: Randomizer, users: int) -> Attack | None:
+    """Returns the attack that bounds every curve of this randomizer from below, or None if none is known."""
+    if isinstance(randomizer, HasAggregateLoss):
+        loss = randomizer.aggregate_loss(users)
+        return AggregateNoiseAttack(loss) if loss.is_attained else None
     pairs, coin = tuple(randomizer.attacks()), randomizer.coin_range()
-    crowds = () if coin is None else tuple(c for way in exact_binary.directions_of(coin, users) for c in way.attacks())
+    crowds = (
+        () if coin is None else tuple(c for way in exact_binary.binary_directions(coin, users) for c in way.attacks())
+    )
     derived = randomizer.derived_attacks()
     if not (pairs or crowds or derived):
         return None

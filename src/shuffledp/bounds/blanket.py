@@ -9,24 +9,23 @@ from functools import cached_property, partial
 
 from flint import arb
 
-from shuffledp.bounds.bound import Bound
-from shuffledp.bounds.clone import local_ratio
-from shuffledp.bounds.tails import has_tails, tail_curve
-from shuffledp.errors import NotApplicable
-from shuffledp.numerics.ball import precision
-from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import FORMULA_BITS, LARGEST_EPSILON, DeltaFormCurve, NumericCurve, PrivacyCurve
-from shuffledp.privacy.pair import AtEvery, HidingPair
-from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.privacy.record import Record
+from shuffledp._core.errors import NotApplicable
+from shuffledp.bounds.base import Bound
+from shuffledp.bounds.clones import local_ratio
+from shuffledp.bounds.truncation import has_tails, tail_curve
+from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.roots import find_crossing
+from shuffledp.privacy.curve import FORMULA_BITS, MAX_EPSILON, ClosedFormDeltaCurve, NumericCurve, PrivacyCurve
+from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
+from shuffledp.privacy.randomizer import Randomizer, ValueObject
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-TURN_STEP = 1e-6
-"""Relative step in ε by which a formula is seen to fall or to rise."""
+SLOPE_STEP = 1e-6
+"""Relative step in ε that decides whether a formula falls or rises."""
 
 
-def blankets_of(bound: Bound, randomizer: Randomizer) -> list[HidingPair]:
-    """Every blanket pair in every direction that may differ."""
+def directed_blanket_pairs(bound: Bound, randomizer: Randomizer) -> list[HidingPair]:
+    """Returns every blanket pair, in both directions unless it is symmetric."""
     pairs = randomizer.blankets()
     if not pairs:
         raise NotApplicable(bound.name, f"{type(randomizer).__name__} gives no blanket, only parameters.")
@@ -51,25 +50,25 @@ class OptimalBound(Bound):
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         if not has_tails(randomizer):
-            return self.whole(randomizer, users)
+            return self.untruncated_curve(randomizer, users)
         try:
-            finite = self.whole(randomizer, users)
+            finite = self.untruncated_curve(randomizer, users)
         except NotApplicable:
             finite = None
         return tail_curve(self, randomizer, users, finite)
 
-    def whole(self, randomizer: Randomizer, users: int) -> NumericCurve:
-        """Where nothing is cut."""
-        pairs = blankets_of(self, randomizer)
+    def untruncated_curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
+        """Returns the curve without truncation of tails."""
+        pairs = directed_blanket_pairs(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
-        return NumericCurve(self.source(users), tuple(map(AtEvery, pairs)), largest, fixed=True)
+        return NumericCurve(self.source(users), tuple(map(ConstantPair, pairs)), largest, has_fixed_pairs=True)
 
 
 @dataclass(frozen=True)
 class _Moments:
-    """What the tail bounds know of G under the normalised blanket: its mass γ, range b, maximum b₊, E[G²] ≤ c.
+    """Moments of G under the normalised blanket that the tail bounds use: its mass γ, range b, maximum b₊, E[G²] ≤ c.
 
-    ``drift`` is a = −E[G]: e^ε − 1, but where the classes are bounds of laws, which sum to more and to less than 1.
+    ``drift`` is a = −E[G]. It is e^ε − 1 unless the classes are bounds of laws, which sum to more and to less than 1.
     """
 
     gamma: arb
@@ -80,13 +79,15 @@ class _Moments:
 
     @classmethod
     def generic(cls, local: arb, ratio: arb) -> _Moments:
-        """Any randomizer with e^ε0 = local: γ = e^-ε0 and constants a little tighter than the published ones."""
+        """Returns the moments of any randomizer with e^ε0 = local: γ = e^-ε0, constants a little tighter than the
+        published.
+        """
         square = local * (ratio * ratio + 1) - 2 * ratio
         return cls(1 / local, (ratio + 1) * (local - 1), local - ratio, square, ratio - 1)
 
     @classmethod
     def published(cls, local: arb, ratio: arb) -> _Moments:
-        """Any randomizer with e^ε0 = local, as published."""
+        """Returns the published moments of any randomizer with e^ε0 = local."""
         return cls(
             1 / local,
             (ratio + 1) * (local - 1 / local),
@@ -96,8 +97,8 @@ class _Moments:
         )
 
     @classmethod
-    def of_pair(cls, pair: HidingPair, ratio: arb) -> _Moments:
-        """The exact moments of one pair against its blanket."""
+    def from_pair(cls, pair: HidingPair, ratio: arb) -> _Moments:
+        """Returns the exact moments of one pair against its blanket."""
         classes = [c for c in pair.classes() if not (c.first.is_zero() and c.second.is_zero())]
         gamma = sum((c.hiding for c in classes), arb(0))
         values = [(gamma * (c.first - ratio * c.second) / c.hiding, c.hiding / gamma) for c in classes]
@@ -110,23 +111,23 @@ class _Moments:
 
 
 @dataclass(frozen=True)
-class _MomentsOfPair:
-    """The exact moments of a pair, at any e^ε; ``largest`` is an ε at which its δ is 0."""
+class _PairMoments:
+    """The exact moments of a pair, at any e^ε; ``largest_epsilon`` is an ε at which its δ is 0."""
 
     pair: HidingPair
-    largest: float
+    largest_epsilon: float
 
     def __call__(self, ratio: arb) -> _Moments:
-        return _Moments.of_pair(self.pair, ratio)
+        return _Moments.from_pair(self.pair, ratio)
 
 
 @dataclass(frozen=True)
 class _GenericMoments:
-    """Moments that hold for every randomizer with e^ε0 = ``local``, at any e^ε; ``largest`` is ε0."""
+    """Moments that hold for every randomizer with e^ε0 = ``local``, at any e^ε; ``largest_epsilon`` is ε0."""
 
     local: float
     published: bool
-    largest: float
+    largest_epsilon: float
 
     def __call__(self, ratio: arb) -> _Moments:
         make = _Moments.published if self.published else _Moments.generic
@@ -134,20 +135,20 @@ class _GenericMoments:
 
 
 @dataclass(frozen=True)
-class _TailFormula(Record):
-    """δ(ε) of a tail bound: the worst of all moments.
+class _TailFormula(ValueObject):
+    """δ(ε) of a tail bound: the worst over all moments.
 
-    Each one's δ falls to its least value and may rise from there, where the inequality is loose, until it is 0 at its
-    largest ε. The divergence that it bounds never rises with ε: where the formula does, its least value is a bound too.
+    The δ of each falls to a minimum and may rise from there, where the inequality is loose, until it is 0 at its
+    largest ε. The divergence that it bounds never rises with ε: where the formula does, its minimum is a bound too.
     """
 
     bound: _TailBound
-    moments: tuple[_MomentsOfPair | _GenericMoments, ...]
+    moments: tuple[_PairMoments | _GenericMoments, ...]
     users: int
 
     def __call__(self, epsilon: arb) -> arb:
         worst = arb(0)
-        for moments, turn in zip(self.moments, self._turns, strict=True):
+        for moments, turn in zip(self.moments, self._minimum_epsilons, strict=True):
             here = moments(epsilon.exp())
             if not here.drift > 0:
                 return arb(1)
@@ -157,22 +158,22 @@ class _TailFormula(Record):
         return worst
 
     @cached_property
-    def _turns(self) -> tuple[float, ...]:
-        """Where each one's δ turns, from below; a wrong place would not harm: a smaller ε asks for more."""
+    def _minimum_epsilons(self) -> tuple[float, ...]:
+        """Lower bounds of the ε where each δ is least; a wrong one is harmless because δ at a smaller ε is larger."""
         with precision(FORMULA_BITS):
-            return tuple(self._turn(moments) for moments in self.moments)
+            return tuple(self._find_minimum_epsilon(moments) for moments in self.moments)
 
-    def _turn(self, moments: _MomentsOfPair | _GenericMoments) -> float:
-        """Infinity where δ still falls just before the largest ε."""
-        last = min(moments.largest, LARGEST_EPSILON) / (1 + 2 * TURN_STEP)
-        if self._rise(moments, last) <= 0:
+    def _find_minimum_epsilon(self, moments: _PairMoments | _GenericMoments) -> float:
+        """Returns the ε where δ is least; infinity if δ still falls just before the largest ε."""
+        last = min(moments.largest_epsilon, MAX_EPSILON) / (1 + 2 * SLOPE_STEP)
+        if self._log_delta_growth(moments, last) <= 0:
             return math.inf
-        # Where it falls nowhere, there is nothing before that would be less.
-        return find_crossing(partial(self._rise, moments), 0.0, last, relative=TURN_STEP).below or math.inf
+        # If δ falls nowhere, no smaller ε has a smaller value.
+        return find_crossing(partial(self._log_delta_growth, moments), 0.0, last, relative=SLOPE_STEP).below or math.inf
 
-    def _rise(self, moments: _MomentsOfPair | _GenericMoments, epsilon: float) -> float:
-        """The growth of log δ over a short step."""
-        here, there = (moments(arb(x).exp()) for x in (epsilon, epsilon * (1 + TURN_STEP)))
+    def _log_delta_growth(self, moments: _PairMoments | _GenericMoments, epsilon: float) -> float:
+        """Returns the growth of log δ over a short step."""
+        here, there = (moments(arb(x).exp()) for x in (epsilon, epsilon * (1 + SLOPE_STEP)))
         if not (here.drift > 0 and here.top > 0 and there.top > 0):
             return 0.0
         before, after = (self.bound.delta(each, self.users) for each in (here, there))
@@ -187,22 +188,22 @@ class _TailBound(Bound):
 
     @abstractmethod
     def delta(self, moments: _Moments, users: int) -> arb:
-        """δ as a ball, for a positive drift."""
+        """Returns δ as a ball, for a positive drift."""
 
-    def moments(self, randomizer: Randomizer) -> tuple[_MomentsOfPair | _GenericMoments, ...]:
-        """What is known of G at e^ε, for each kind of input pair."""
+    def moments(self, randomizer: Randomizer) -> tuple[_PairMoments | _GenericMoments, ...]:
+        """Returns the moments of G at e^ε, for each kind of input pair."""
         if not randomizer.blankets():
             return generic_moments(self, randomizer, published=False)
-        return tuple(_MomentsOfPair(pair, pair.largest_log_ratio()) for pair in blankets_of(self, randomizer))
+        return tuple(_PairMoments(pair, pair.largest_log_ratio()) for pair in directed_blanket_pairs(self, randomizer))
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         moments = self.moments(randomizer)
-        largest = max(each.largest for each in moments)
-        return DeltaFormCurve(self.source(users), _TailFormula(self, moments, users), largest)
+        largest = max(each.largest_epsilon for each in moments)
+        return ClosedFormDeltaCurve(self.source(users), _TailFormula(self, moments, users), largest)
 
 
 def generic_moments(bound: Bound, randomizer: Randomizer, *, published: bool) -> tuple[_GenericMoments]:
-    """The moments that hold for every randomizer with this local ratio."""
+    """Returns the moments that hold for every randomizer with this local ratio."""
     local = local_ratio(bound, randomizer)
     largest = VariationRatio(p=local, beta=0.0, q=local).largest_log_ratio()
     return (_GenericMoments(local, published, largest),)

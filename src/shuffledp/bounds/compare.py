@@ -1,47 +1,72 @@
-"""Every bound side by side for one randomizer."""
+"""``compare``: every bound for one randomizer; ``sweep`` and ``compare_along``: the same along an axis, with CSV and
+plots.
+"""
 
 from __future__ import annotations
 
+import csv
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp import argument, figure as figures
-from shuffledp.bounds import BOUNDS
-from shuffledp.bounds.schedule import Schedule
-from shuffledp.document import epsilon_is, epsilon_text, rounded_down, typed
-from shuffledp.errors import NotApplicable
+from shuffledp._core import plotting, validation
+from shuffledp._core.errors import NotApplicable
+from shuffledp._core.formatting import (
+    PrintableResult,
+    Row,
+    format_epsilon,
+    format_epsilon_equation,
+    format_exact,
+    format_rounded_down,
+    format_rounded_up,
+)
+from shuffledp._core.progress import Progress
+from shuffledp.bounds import registry
+from shuffledp.bounds.amplify import MAX_USERS, BoundChoice
+from shuffledp.bounds.closed_forms import ProtocolPublishedBound
+from shuffledp.bounds.participation import Participation
+from shuffledp.bounds.registry import BOUNDS
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.privacy.value import BoundValue
-from shuffledp.readable import Readable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOUR = "#0b3c5d"
+BAR_COLOUR = "#0b3c5d"
 
 
 @dataclass(frozen=True)
 class ComparedBound:
-    """One bound's answer, or why it has none."""
+    """The value of one bound, or the reason why it does not apply."""
 
     bound: str
     theorem: str
     value: BoundValue | None
     reason: str = ""
 
-    def said(self) -> str:
-        """In one line."""
+    def describe(self) -> str:
+        """Returns the value, or the reason, in one line."""
         if self.value is None:
             return f"– {self.reason}"
-        return f"{epsilon_text(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
+        return f"{format_epsilon(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
 
 
 @dataclass(frozen=True)
-class Comparison(Readable):
-    """All answers, smallest guarantee first, then what is no guarantee, then what does not apply.
+class Comparison(PrintableResult):
+    """The values of all bounds: guarantees first, smallest first, then other values, then bounds that do not apply.
 
-    ``rows``: one for each bound. ``lower``: what no guarantee can be below, by an attack; None where none is known.
+    Args:
+        rows: One entry for each bound.
+        users: Number of users who hide each other, without the colluding ones.
+        messages: Number of messages that hide each other.
+        lower: An ε that no guarantee can be below, by an attack; None where none is known.
+        missing_attack_reason: Reason why there is no ``lower``, where the mechanism gives one.
+        schedule: Participation and number of rounds.
+        disclosed_sample_value: The best guarantee if everybody learns who was drawn; None where nobody is drawn.
 
     >>> import shuffledp as sdp
     >>> found = sdp.compare(sdp.KRR(epsilon=1.0, options=4), users=1000, delta=1e-6)
@@ -53,25 +78,20 @@ class Comparison(Readable):
 
     rows: tuple[ComparedBound, ...]
     users: int
-    """Users who hide each other, colluding ones taken away."""
     messages: int
-    """Messages that hide each other."""
     lower: float | None
-    why_no_attack: str = ""
-    """Why there is no ``lower``, where the mechanism says so."""
-    schedule: Schedule | None = None
-    """Who takes part and how often, where it is not everybody once."""
-    known: BoundValue | None = None
-    """The best guarantee if everybody learns who was drawn; None where nobody is."""
+    missing_attack_reason: str = ""
+    schedule: Participation | None = None
+    disclosed_sample_value: BoundValue | None = None
 
     @property
     def best(self) -> ComparedBound:
-        """The smallest certified guarantee."""
+        """The entry with the smallest certified guarantee."""
         return next(row for row in self.rows if row.value is not None and row.value.guarantee)
 
     def plot(self) -> Figure:
-        """ε of every bound that applies, as bars of a matplotlib figure: filled where it is a guarantee."""
-        figure, axes = figures.empty()
+        """Draws ε of every bound that applies as bars of a matplotlib figure, filled where it is a guarantee."""
+        figure, axes = plotting.create_figure()
         shown = [
             (row.bound, row.value) for row in self.rows if row.value is not None and math.isfinite(row.value.upper)
         ]
@@ -87,26 +107,34 @@ class Comparison(Readable):
     @property
     def heading(self) -> str:
         given = next((row.value.delta for row in self.rows if row.value is not None), None)
-        at = "" if given is None else f" at δ = {typed(given)}"
+        at = "" if given is None else f" at δ = {format_exact(given)}"
         hidden = "" if self.messages == self.users else f", {self.messages:,} messages that hide each other"
         rounds = "" if self.schedule is None or self.schedule.rounds == 1 else f", {self.schedule.rounds:,} rounds"
         return f"ε{at} for {self.users:,} users{rounds}{hidden}"
 
     def summary(self) -> list[tuple[str, str]]:
-        said = [(row.bound, row.said()) for row in self.rows]
-        return [*said, ("attack", self._attack_text()), *self.told_schedule()]
+        said = [(row.bound, row.describe()) for row in self.rows]
+        return [*said, ("attack", self._attack_text()), *self.participation_rows()]
 
-    def told_schedule(self) -> list[tuple[str, str]]:
-        """How the users are drawn, how often, and what the guarantees rest on."""
+    def participation_rows(self) -> list[tuple[str, str]]:
+        """Returns the rows about sampling and rounds, and the condition that the guarantees rest on."""
         if self.schedule is None:
             return []
-        left = [] if self.known is None else self.schedule.condition(epsilon_is(self.known.upper))
+        left = (
+            []
+            if self.disclosed_sample_value is None
+            else self.schedule.condition_rows(format_epsilon_equation(self.disclosed_sample_value.upper))
+        )
         return [*self.schedule.rows(), *left]
 
     def _attack_text(self) -> str:
         if self.lower is not None:
-            return f"attains {rounded_down(self.lower)}"
-        return f"none known: {self.why_no_attack.removesuffix('.')}" if self.why_no_attack else "none known"
+            return f"attains {format_rounded_down(self.lower)}"
+        return (
+            f"none known: {self.missing_attack_reason.removesuffix('.')}"
+            if self.missing_attack_reason
+            else "none known"
+        )
 
 
 def compare(
@@ -119,10 +147,23 @@ def compare(
     of: float | None = None,
     rate: Any = None,
 ) -> Comparison:
-    """ε at δ by every bound, and the lower bound of the strongest known attack.
+    """Computes ε at δ by every bound, and the lower bound of the strongest known attack.
 
-    ``randomizer``, ``users`` and ``colluding`` are as in ``amplify``; ``rounds``, ``of`` and ``rate`` as in
-    ``Schedule``. The result prints as a table, and ``best`` is its smallest guarantee.
+    Args:
+        randomizer: As in ``amplify``.
+        users: Number of users a round, as in ``Participation``.
+        delta: The δ of all rounds together.
+        colluding: Number of users who reveal their messages and hide nobody.
+        rounds: Number of rounds, as in ``Participation``.
+        of: Size of the population that users are drawn from, as in ``Participation``.
+        rate: Probability that a person takes part, as in ``Participation``.
+
+    Returns:
+        A comparison that prints as a table; ``best`` is its smallest guarantee.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If a number is out of range, or ``users``, ``of`` and ``rate`` do not fit together.
 
     >>> import shuffledp as sdp
     >>> found = sdp.compare(sdp.KRR(epsilon=1.0, options=4), users=1000, delta=1e-6)
@@ -131,17 +172,17 @@ def compare(
     >>> found.lower > 0.117, found.best.value.upper < 0.118
     (True, True)
     """
-    with argument.said_by("compare", "Schedule"):
-        schedule = Schedule(users, of, rate, rounds)  # type: ignore[arg-type]
-    delta = argument.open_probability("compare", "delta", delta)
-    colluding = argument.count("compare", "colluding", colluding, at_least=0)
+    with validation.relabel_errors("compare", "Schedule"):
+        schedule = Participation(users, of, rate, rounds)  # type: ignore[arg-type]
+    delta = validation.open_probability("compare", "delta", delta)
+    colluding = validation.count("compare", "colluding", colluding, at_least=0)
     rows: list[ComparedBound] = []
     lower: float | None = None
     hidden = 0
     for bound in BOUNDS:
         name = bound.name
         try:
-            with argument.said_by("compare", "amplify", "subsample", "poisson"):
+            with validation.relabel_errors("compare", "amplify", "subsample", "poisson"):
                 curve = schedule.curve(randomizer, bound=name, colluding=colluding)
             hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
@@ -150,16 +191,423 @@ def compare(
         rows.append(ComparedBound(name, value.theorem, value))
         if lower is None:
             lower = value.lower
-    rows.sort(key=_order)
-    why = randomizer.why_no_attack if lower is None and not schedule.is_sampled else ""
-    found = Comparison(tuple(rows), schedule.expected - colluding, hidden, lower, why, schedule)
+    rows.sort(key=_sort_key)
+    why = randomizer.missing_attack_reason if lower is None and not schedule.is_sampled else ""
+    found = Comparison(tuple(rows), schedule.expected_users - colluding, hidden, lower, why, schedule)
     if not schedule.is_sampled:
         return found
-    known = schedule.known(randomizer, bound=found.best.bound, colluding=colluding).epsilon(delta)
-    return replace(found, known=known)
+    known = schedule.disclosed_sample_curve(randomizer, bound=found.best.bound, colluding=colluding).epsilon(delta)
+    return replace(found, disclosed_sample_value=known)
 
 
-def _order(row: ComparedBound) -> tuple[bool, bool, float]:
+def _sort_key(row: ComparedBound) -> tuple[bool, bool, float]:
     if row.value is None:
         return True, True, 0.0
     return False, not row.value.guarantee, row.value.upper
+
+
+# --- Guarantees along one axis ---
+
+
+SWEEP = "sweep"
+USERS, ROUNDS, LOCAL_EPSILON, EPSILON = AXES = ("users", "rounds", "local-epsilon", "epsilon")
+AXIS_LABELS = {USERS: "users", ROUNDS: "rounds", LOCAL_EPSILON: "local ε", EPSILON: "ε"}
+DEFAULT_POINT_COUNT = 17
+ATTACK_COLOUR = plotting.COLOURS[2]
+GROUPED_DIGITS_THRESHOLD = 1000
+DEFAULT_RANGE_FACTOR = 100
+"""Factor by which the default range extends to fewer and to more users, and to more rounds."""
+MIN_LOCAL_EPSILON, MAX_LOCAL_EPSILON = 0.1, 6.0
+EPSILON_RANGE_FACTOR = 3.0
+"""Multiple of the requested ε at which the default range of ε ends."""
+
+RandomizerFactory = Callable[[float], Randomizer]
+
+
+@dataclass(frozen=True)
+class Sweep(PrintableResult):
+    """Guarantees along one axis; ``print`` it, ``save`` it as CSV, ``plot`` it.
+
+    Args:
+        axis: The quantity that changes: "users", "rounds", "local-epsilon" or "epsilon".
+        points: Positions on the axis with the value at each; None where no bound applies.
+        marked_position: The position that is marked in the figure.
+        title: Title of the figure.
+
+    >>> import shuffledp as sdp
+    >>> found = sdp.sweep(sdp.KRR(1.0, options=4), sdp.Participation(1000), over="rounds", delta=1e-6, at=[1, 4])
+    >>> [(rounds, f"{value.upper:.4f}") for rounds, value in found.points]
+    [(1, '0.1178'), (4, '0.2474')]
+    """
+
+    axis: str
+    points: tuple[tuple[float, BoundValue | None], ...]
+    marked_position: float
+    title: str
+
+    @property
+    def defined_points(self) -> list[tuple[float, BoundValue]]:
+        """The points that have a value."""
+        return [(x, value) for x, value in self.points if value is not None]
+
+    @property
+    def unit(self) -> str:
+        """The symbol of the values: δ along ε, ε along all other axes."""
+        return "δ" if self.axis == EPSILON else "ε"
+
+    @property
+    def heading(self) -> str:
+        return f"{self.unit} against {AXIS_LABELS[self.axis]}: {self.title}"
+
+    def summary(self) -> list[Row]:
+        return [
+            (_format_position(x), "none" if value is None else format_rounded_up(value.upper))
+            for x, value in self.points
+        ]
+
+    def save(self, path: str | PathLike[str], who: str = SWEEP) -> None:
+        """Writes a CSV file: position, guarantee, lower bound of an attack, bound.
+
+        Args:
+            path: File to write.
+            who: Caller's name, at the beginning of error messages.
+
+        Raises:
+            ValueError: If the file cannot be written.
+        """
+        head = (self.axis.replace("-", "_"), "delta" if self.axis == EPSILON else "epsilon", "attack", "bound")
+        try:
+            with Path(path).open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(head)
+                for x, value in self.points:
+                    told = (
+                        ("", "", "") if value is None else (repr(value.upper), _format_lower_bound(value), value.bound)
+                    )
+                    writer.writerow((_format_position(x), *told))
+        except OSError as error:
+            raise ValueError(f"{who}: could not write the curve to {path}: {error.strerror}.") from None
+
+    def plot(self, path: str | PathLike[str] | None = None, who: str = SWEEP) -> Figure:
+        """Draws the guarantee, and the lower bound of an attack where one is known.
+
+        Args:
+            path: File to save the figure to; None saves nothing.
+            who: Caller's name, at the beginning of error messages.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            ValueError: If the file cannot be written.
+        """
+        with plotting.figure_style():
+            figure, axes = plotting.create_figure()
+            found = [(x, value) for x, value in self.defined_points if 0 < value.upper < math.inf]
+            xs = [x for x, _ in found]
+            axes.plot(
+                xs, [value.upper for _, value in found], linewidth=2.2, label="guaranteed", **plotting.line_style(0)
+            )
+            attacked = [(x, value.lower) for x, value in found if value.lower]
+            if attacked:
+                axes.plot(*zip(*attacked, strict=True), ":", color=ATTACK_COLOUR, label="attack: no less is possible")
+            axes.axvline(self.marked_position, color="0.6", linewidth=1.0, linestyle=(0, (4, 3)))
+            told = (
+                f"{AXIS_LABELS[self.axis]} = {self.marked_position:,.4g}"
+                if self.marked_position < GROUPED_DIGITS_THRESHOLD
+                else f"{self.marked_position:,.0f} {self.axis}"
+            )
+            axes.annotate(told, (self.marked_position, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
+                          textcoords="offset points", fontsize=8, color="0.35")  # fmt: skip
+            axes.set(xlabel=AXIS_LABELS[self.axis], ylabel=self.unit)
+            for which in ("y", "x") if self.axis in (USERS, ROUNDS) else ("y",):
+                plotting.set_log_axis(axes, which)
+            axes.set_title(self.title, fontsize=10)
+            axes.legend()
+            if path is not None:
+                plotting.save_figure(who, figure, Path(path))
+        return figure
+
+
+def sweep(
+    randomizer: Randomizer | RandomizerFactory,
+    schedule: Participation,
+    *,
+    over: str,
+    delta: float,
+    local: float | None = None,
+    at: Sequence[float] | None = None,
+    bound: BoundChoice = registry.BEST_BOUND_NAME,
+    colluding: float = 0,
+    effort: str = registry.QUICK_EFFORT,
+    about: str = "",
+    progress: Progress | None = None,
+) -> Sweep:
+    """Computes guarantees along one axis: ε at ``delta``, or δ at each ε if that is the axis.
+
+    Args:
+        randomizer: A randomizer; for the axis "local-epsilon", a function that returns one for a local ε.
+        schedule: Participation and number of rounds.
+        over: The axis: "users", "rounds", "local-epsilon" or "epsilon".
+        delta: The δ of all rounds together.
+        local: If ``randomizer`` is a function, the local ε to mark or, on other axes, to use.
+        at: Positions on the axis; by default a range around the scheduled value.
+        bound: As in ``amplify``.
+        colluding: Number of users who reveal their messages and hide nobody.
+        effort: As in ``amplify``.
+        about: Title of the figure; by default the randomizer's name.
+        progress: Receives the progress.
+
+    Returns:
+        The points of the curve, with None where no bound applies.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If ``over`` is unknown, ``randomizer`` does not fit it, ``local`` is missing, a number is out of
+            range, or ε is 0 or infinite and ``at`` does not say where to evaluate δ.
+
+    >>> import shuffledp as sdp
+    >>> users = sdp.Participation(1000)
+    >>> found = sdp.sweep(sdp.KRR(1.0, options=4), users, over="users", delta=1e-6, at=[100, 1000, 10_000])
+    >>> print(found)
+    ε against users: KRR
+      100    0.398453
+      1000   0.117825
+      10000  0.0342594
+    """
+    if over not in AXES:
+        raise ValueError(f"{SWEEP}: over must be one of {', '.join(AXES)}, got {over!r}.")
+    make, fixed = _choose_factory(randomizer, over, local)
+    question = _SweepArguments(make, schedule, delta, bound, colluding, effort)
+    asked = {USERS: schedule.expected_users, ROUNDS: schedule.rounds, LOCAL_EPSILON: fixed}.get(over)
+    if asked is None:
+        asked = question.value(schedule, fixed).upper
+    places = list(at) if at is not None else _default_positions(over, asked)
+    shown = progress or Progress()
+    points = tuple((x, question.evaluate(over, x, fixed)) for x in shown.track("looking", places))
+    named = about or (type(randomizer).__name__ if isinstance(randomizer, Randomizer) else "any local ε")
+    return Sweep(over, points, asked, named)
+
+
+def _choose_factory(
+    randomizer: Randomizer | RandomizerFactory, over: str, local: float | None
+) -> tuple[RandomizerFactory, float]:
+    if isinstance(randomizer, Randomizer):
+        if over == LOCAL_EPSILON:
+            raise ValueError(f"{SWEEP}: over a local ε, randomizer must be a function that makes one of it.")
+        return (lambda _: randomizer), 0.0
+    if local is None:
+        raise ValueError(f"{SWEEP}: where randomizer is a function, local must say which local ε is asked about.")
+    return randomizer, local
+
+
+def _default_positions(over: str, asked: float) -> list[float]:
+    """Returns positions around the requested one: equal factors for users and rounds, equal steps for ε."""
+    if over == USERS:
+        places = _geometric_positions(
+            max(2.0, asked / DEFAULT_RANGE_FACTOR), min(float(MAX_USERS), asked * DEFAULT_RANGE_FACTOR)
+        )
+    elif over == ROUNDS:
+        places = _geometric_positions(1.0, max(DEFAULT_RANGE_FACTOR, asked * 10))
+    elif over == LOCAL_EPSILON:
+        # Small local ε, where the guarantee changes by the largest factors, get more points.
+        few = [MIN_LOCAL_EPSILON * 2**step for step in range(3)]
+        places = [*few, *_even_positions(MIN_LOCAL_EPSILON, max(MAX_LOCAL_EPSILON, asked))]
+    else:
+        if not 0 < asked < math.inf:
+            raise ValueError(f"{SWEEP}: there is no ε to look about: it is {format_rounded_up(asked)}.")
+        places = _even_positions(0.0, EPSILON_RANGE_FACTOR * asked)
+    return sorted({*places, asked})
+
+
+def _geometric_positions(low: float, high: float) -> list[float]:
+    step = (high / low) ** (1 / (DEFAULT_POINT_COUNT - 1))
+    return [float(round(low * step**place)) for place in range(DEFAULT_POINT_COUNT)]
+
+
+def _even_positions(low: float, high: float) -> list[float]:
+    return [low + (high - low) * place / (DEFAULT_POINT_COUNT - 1) for place in range(DEFAULT_POINT_COUNT)]
+
+
+@dataclass(frozen=True)
+class _SweepArguments:
+    """The arguments of a sweep that are the same at every position."""
+
+    randomizer_factory: RandomizerFactory
+    schedule: Participation
+    delta: float
+    bound: BoundChoice
+    colluding: float
+    effort: str
+
+    def evaluate(self, over: str, x: float, local: float) -> BoundValue | None:
+        """Returns the value at one position; None where no bound applies."""
+        try:
+            if over == EPSILON:
+                return self._curve(self.schedule, local).delta(x)
+            return self.value(self._participation_at(over, x), x if over == LOCAL_EPSILON else local)
+        except NotApplicable:
+            return None
+
+    def value(self, schedule: Participation, local: float) -> BoundValue:
+        return self._curve(schedule, local).epsilon(self.delta)
+
+    def _curve(self, schedule: Participation, local: float) -> PrivacyCurve:
+        return schedule.curve(
+            self.randomizer_factory(local), bound=self.bound, colluding=self.colluding, effort=self.effort
+        )
+
+    def _participation_at(self, over: str, x: float) -> Participation:
+        if over == ROUNDS:
+            return replace(self.schedule, rounds=int(x))
+        return self.schedule.scaled_to(int(x)) if over == USERS else self.schedule
+
+
+def _format_position(x: float) -> str:
+    return format_exact(int(x) if x == int(x) else x)
+
+
+def _format_lower_bound(value: BoundValue) -> str:
+    return "" if value.lower is None else repr(value.lower)
+
+
+# --- Every bound along one axis ---
+
+
+COMPARE = "compare"
+MAX_LABELLED_LINES = 5
+"""Number of lines with a colour and a name, the attack included; the others are grey."""
+ATTACK_NAME = "attack"
+PUBLISHED_BOUND_NAME = ProtocolPublishedBound.name
+GREY = "0.78"
+
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class BoundLine:
+    """ε of one bound along the axis, where it applies."""
+
+    bound: str
+    guarantee: bool
+    points: Points
+
+    @property
+    def label(self) -> str:
+        return self.bound if self.guarantee else f"{self.bound} (no guarantee)"
+
+    def epsilon_near(self, asked: float) -> float:
+        """Returns ε at the position nearest to the requested one."""
+        return min(self.points, key=lambda point: abs(point[0] - asked))[1]
+
+
+@dataclass(frozen=True)
+class ComparisonSweep:
+    """All bounds along one axis, and the lower bound of an attack; ``save`` it as CSV, ``plot`` it."""
+
+    axis: str
+    lines: tuple[BoundLine, ...]
+    attack: Points
+    marked_position: float
+    """The position that is marked in the figure."""
+    title: str
+
+    def labelled_lines(self) -> list[BoundLine]:
+        """Returns the lines that get a name: the best guarantees at the requested position, and one value that is no
+        guarantee.
+        """
+        ranked = sorted(self.lines, key=lambda line: line.epsilon_near(self.marked_position))
+        proved = [line for line in ranked if line.guarantee]
+        # The value that a protocol's own paper claims comes first.
+        printed = sorted(
+            (line for line in ranked if not line.guarantee), key=lambda line: line.bound != PUBLISHED_BOUND_NAME
+        )[:1]
+        room = MAX_LABELLED_LINES - len(printed) - bool(self.attack)
+        return [*proved[:room], *printed]
+
+    def save(self, path: str | PathLike[str], who: str = COMPARE) -> None:
+        """Writes a CSV file: a row for each bound, and for the attack, at each position."""
+        rows = [(x, line.bound, epsilon, line.guarantee) for line in self.lines for x, epsilon in line.points]
+        rows += [(x, ATTACK_NAME, epsilon, False) for x, epsilon in self.attack]
+        try:
+            with Path(path).open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow((self.axis.replace("-", "_"), "bound", "epsilon", "guarantee"))
+                writer.writerows((repr(x), name, repr(epsilon), proved) for x, name, epsilon, proved in rows)
+        except OSError as error:
+            raise ValueError(f"{who}: could not write the curve to {path}: {error.strerror}.") from None
+
+    def plot(self, path: str | PathLike[str] | None = None, who: str = COMPARE) -> Figure:
+        """Draws at most five named lines, the others grey, and the requested position; saves it if there is a path."""
+        from matplotlib.figure import Figure
+
+        with plotting.figure_style():
+            figure = Figure(figsize=(7.6, 4.2), layout="constrained")
+            axes = figure.subplots()
+            named = self.labelled_lines()
+            others = [line for line in self.lines if line not in named]
+            for line in others:
+                axes.plot(*self._plot_coordinates(line.points), color=GREY, linewidth=1.0, zorder=1)
+            for place, line in enumerate(named):
+                style: dict[str, Any] = {**plotting.line_style(place), "linewidth": 2.4 if place == 0 else 1.5}
+                axes.plot(*self._plot_coordinates(line.points), label=line.label, **style)
+            if self.attack:
+                bound = "no more is possible" if self.axis == LOCAL_EPSILON else "no less is possible"
+                axes.plot(*self._plot_coordinates(self.attack), "k:", label=f"{ATTACK_NAME}: {bound}", linewidth=1.3)
+            self._draw_labels(axes, len(others))
+            figure.legend(loc="outside right upper")
+            if path is not None:
+                plotting.save_figure(who, figure, Path(path))
+        return figure
+
+    def _plot_coordinates(self, points: Points) -> tuple[list[float], list[float]]:
+        """Returns the coordinates to draw: ε0/ε along the local ε, ε itself along the users."""
+        ratios = self.axis == LOCAL_EPSILON
+        return [x for x, _ in points], [x / epsilon if ratios else epsilon for x, epsilon in points]
+
+    def _draw_labels(self, axes: Axes, others: int) -> None:
+        axes.axvline(self.marked_position, color="0.45", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        told = (
+            f"ε₀ = {self.marked_position:.4g}" if self.axis == LOCAL_EPSILON else f"{self.marked_position:,.0f} users"
+        )
+        axes.annotate(told, (self.marked_position, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
+                      textcoords="offset points", fontsize=8, color="0.3",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+        if others:
+            axes.annotate(f"grey: {others} other bound{'s' if others > 1 else ''}", (0.015, 0.02),
+                          xycoords="axes fraction", fontsize=8, color="0.5",
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+        if self.axis == LOCAL_EPSILON:
+            axes.set(xlabel="local ε₀", ylabel="amplification ε₀ / ε", yscale="log")
+        else:
+            axes.set(xlabel=AXIS_LABELS[USERS], ylabel="ε", xscale="log", yscale="log")
+        axes.set_title(self.title, fontsize=10)
+        axes.grid(visible=True, which="major")
+
+
+def compare_along(
+    asked_at: Callable[[float], Comparison],
+    places: Sequence[float],
+    *,
+    axis: str,
+    asked: float,
+    about: str,
+    progress: Progress | None = None,
+) -> ComparisonSweep:
+    """Computes every bound, also published ones that are no guarantee, at each position where some bound applies."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    proved: dict[str, bool] = {}
+    attack: list[tuple[float, float]] = []
+    for place in (progress or Progress()).track("comparing", list(places)):
+        try:
+            result = asked_at(place)
+        except NotApplicable:
+            continue
+        for row in result.rows:
+            if row.value is not None and 0 < row.value.upper < math.inf:
+                found.setdefault(row.bound, []).append((place, row.value.upper))
+                proved[row.bound] = proved.get(row.bound, True) and row.value.guarantee
+        if result.lower:
+            attack.append((place, result.lower))
+    lines = tuple(BoundLine(name, proved[name], tuple(points)) for name, points in found.items())
+    return ComparisonSweep(axis, lines, tuple(attack), asked, about)

@@ -1,1 +1,1 @@
-"""From a target to the setting that meets it."""
+"""Calibration: the setting of a mechanism that meets a privacy target."""

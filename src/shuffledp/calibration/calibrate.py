@@ -9,46 +9,362 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from shuffledp import argument
-from shuffledp.bounds import best
-from shuffledp.bounds.schedule import WHO as SCHEDULE, Schedule, exact_rate
-from shuffledp.calibration.search import Found, Search
-from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
-from shuffledp.composition.sequential import compose
-from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.tuning import Tuning
-from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.randomizer import HasNoisyOthers, HasOwnLoss, HasParts, Randomizer
-from shuffledp.privacy.value import BoundValue
-from shuffledp.readable import Readable, Row
-from shuffledp.tradeoff.risk import Risk
+from shuffledp._core import validation
+from shuffledp._core.errors import NotApplicable
+from shuffledp._core.formatting import PrintableResult, Row
+from shuffledp.bounds import registry
+from shuffledp.bounds.participation import ERROR_PREFIX as SCHEDULE, Participation, parse_rate
+from shuffledp.calibration.targets import CALIBRATE, CurveTarget, Excess, Target, TargetValue
+from shuffledp.mechanisms.base.law import PUBLISHED_BOUND_NAME as PRINTED
+from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
+from shuffledp.numerics.roots import find_crossing
+from shuffledp.privacy.composition import compose
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.randomizer import HasAggregateLoss, HasNoisyMessages, HasParts, Randomizer
+from shuffledp.privacy.tradeoff_curves import Risk
 
-LOCAL = "epsilon_local"
-"""What a caller calls the local ε, because ``epsilon`` is the central target."""
-USERS = Tuning("users", whole=True, more_is_more_private=True, least=1, most=1e12)
-ROUNDS = Tuning("rounds", whole=True, more_is_more_private=False, least=1, most=1e6)
-OF = Tuning("of", whole=True, more_is_more_private=True, least=1, most=1e12)
-AROUND = (USERS, ROUNDS, OF)
-"""What is not a setting of the randomizer itself."""
-LOCAL_EPSILON = Mechanism.tuning[0]
-"""How the local ε of a randomizer that does not say so itself is searched."""
+# --- Search ---
 
-NOT_PROVED = " as printed: NOT a guarantee"
 
-FIRST_FACTOR, MOST_FACTORS, NEAR_ENOUGH = 1.002, 4, 1e-3
-"""By how much coins raise ε over a sample of their mean size, how often that is looked at anew, and until when."""
+NEXT_VALUE_FACTOR = 1.001
+"""The value beyond the result by this factor must miss the target."""
+JUMP_FACTORS = tuple(NEXT_VALUE_FACTOR * 1.01**step for step in range(41))
+"""Factors beyond the crossing that are also tried: a default that jumps with the setting may hide better again."""
+PROBE_POSITIONS = (0.25, 0.5, 0.9)
+"""Positions, in logarithms, at which the rough estimate is tested for depending on the setting."""
+SPARSE_STRIDE = 10
+"""Without a useful rough estimate, one of this many factors is tried."""
+SEARCH_GUESS_TOLERANCE = 0.01
+GUESS_TOLERANCE = 1e-9
+"""Accuracy of the root of the rough distance to the target, before a search (GUESS_RELATIVE) and without one."""
+ROUGH_MARGIN = 0.005
+"""A multiple is checked if its rough log deviation exceeds that of the crossing by at most this."""
+MAX_SIZE, MIN_SIZE = 1e15, 1e-30
+"""The end of a search without a limit of its own, and the smallest size."""
+MAX_STEPS_BACK = 40
+MIN_GAIN = 1e-3
+"""If a better bound reduces the deviation of the loss by less than this share, the search is not repeated."""
+INITIAL_BACK_STEP = 1e-9
+"""The first relative step towards privacy; each next one is four times as large."""
 
-Builder = Callable[[float], Randomizer]
-"""A randomizer from the value of the setting that is searched."""
+
+def _back_step(shortfall: float) -> int:
+    """Returns the step of an eighth of the shortfall: ε falls faster than the local ε, and no step may be too large."""
+    return max(0, math.floor(math.log(max(shortfall, INITIAL_BACK_STEP) / (8 * INITIAL_BACK_STEP), 4)))
+
+
+def _log_ratio(first: float | None, second: float | None) -> float | None:
+    """Returns log(first/second), or None if either is unknown."""
+    return math.log(first / second) if first and second else None
 
 
 @dataclass(frozen=True)
-class Calibration(Readable):
-    """A setting that meets the target: its value, the randomizer, and the certified curve that was checked.
+class CheckedSetting:
+    """A setting whose curve was checked against the target."""
 
-    ``setting``, ``value``: which one was looked for, and what was found. ``mechanism``: the randomizer with it.
-    ``curve``: its privacy curve. ``target``: what was asked for.
+    value: float
+    """An int if the setting is a whole number."""
+    curve: PrivacyCurve
+    target_value: TargetValue
+    """The certified number that the target limits."""
+    limit: str
+    """The reason why no more useful value was tried; empty if the next one misses the target."""
+
+
+@dataclass(frozen=True)
+class _TriedValue:
+    """A value that was tried, without a curve if the mechanism refused it."""
+
+    curve: PrivacyCurve | None
+    excess: Excess
+    position: float
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A setting as a positive position that grows towards less privacy, so that a search can step by factors."""
+
+    parameter: TunableParameter
+
+    def value(self, position: float) -> float:
+        """Returns the setting at a position; whole settings are rounded towards privacy."""
+        tuning = self.parameter
+        if tuning.approaches_one:
+            return min(max(1 - 1 / position, tuning.minimum), tuning.maximum)
+        size = 1 / position if tuning.more_is_more_private else position
+        if not tuning.is_integer:
+            return min(max(size, tuning.minimum), tuning.maximum)
+        whole = math.ceil(size) if tuning.more_is_more_private else math.floor(size)
+        return int(tuning.minimum) + max(whole, 1) - 1
+
+    def position(self, value: float) -> float:
+        tuning = self.parameter
+        if tuning.approaches_one:
+            return 1 / (1 - value)
+        size = min(value - tuning.minimum + 1 if tuning.is_integer else value, MAX_SIZE)
+        return 1 / max(size, MIN_SIZE) if tuning.more_is_more_private else size
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The positions of most and of least privacy."""
+        low, high = sorted([self.position(self.parameter.minimum), self.position(self.parameter.maximum)])
+        return low, high
+
+    @property
+    def most_useful_value(self) -> float:
+        """The setting at the end of least privacy."""
+        end = self.parameter.minimum if self.parameter.more_is_more_private else self.parameter.maximum
+        return end if math.isfinite(end) else self.value(self.ends[1])
+
+
+class CalibrationSearch:
+    """The search for the value of one setting whose curve just meets a target.
+
+    Every returned value has been checked by its own certified curve. Privacy is taken to be monotone in the setting;
+    where it is only nearly so (a default that jumps with the setting), the result is the last value found that meets
+    the target: for a setting that is not whole, the value one part in a thousand beyond misses the target, and so do
+    the values up to half as large again that ``rough``, a quick estimate of the log deviation of the loss, points at (a
+    few values there if it points at none).
+    """
+
+    def __init__(
+        self,
+        curve_at: Callable[[float], PrivacyCurve],
+        rough: Callable[[float], float],
+        tuning: TunableParameter,
+        target: CurveTarget,
+        *,
+        composed: bool = False,
+    ) -> None:
+        self.curve_at = curve_at
+        self.rough = rough
+        self.scale = _Scale(target.limit_range(tuning))
+        self.target = target
+        self.composed = composed
+        sharpness = target.sharpness
+        self.relative = sharpness.whole if tuning.is_integer else sharpness.composed if composed else sharpness.real
+        self.seen: dict[float, _TriedValue] = {}
+        self.refused: dict[float, str] = {}
+
+    @property
+    def parameter(self) -> TunableParameter:
+        return self.scale.parameter
+
+    def excess(self, position: float) -> float:
+        """Returns the distance of the curve at a position from the target."""
+        return self._try_position(position).excess.size
+
+    def _try_position(self, position: float) -> _TriedValue:
+        """Returns the result at a position, computed once for each value."""
+        value = self.scale.value(position)
+        if value not in self.seen:
+            self.seen[value] = self._try_value(value, position)
+        return self.seen[value]
+
+    def _try_value(self, value: float, position: float) -> _TriedValue:
+        try:
+            curve = self.curve_at(value)
+            found = self.target.excess(curve, composed=self.composed)
+        except NotApplicable:
+            return _TriedValue(None, Excess(math.inf), position)
+        except ValueError as error:
+            # A mechanism refuses values without information, at the end of most privacy, or values that are too large
+            # for it,
+            # beyond some that it accepts.
+            self.refused[value] = str(error)
+            return _TriedValue(None, Excess(math.inf if self._accepts_more_privacy(position) else -math.inf), position)
+        if not curve.guarantee and curve.bound != PRINTED:
+            raise ValueError(f"{CALIBRATE}: bound must be a guarantee, got {curve.bound}: {curve.note}")
+        return _TriedValue(curve, found, position)
+
+    def _accepts_more_privacy(self, position: float) -> bool:
+        """Returns True if the mechanism accepts a value of more privacy; a count may have no end of most privacy."""
+        if any(seen.curve is not None and seen.position < position for seen in self.seen.values()):
+            return True
+        least = self.scale.ends[0]
+        return not self.parameter.is_integer and least < position and self._try_position(least).curve is not None
+
+    def run(self) -> CheckedSetting:
+        """Returns the most useful value, or raises NotApplicable or ValueError if there is none."""
+        low, high = self.scale.ends
+        return self._search_between(low, high, self._start(low, high))
+
+    def _search_between(self, low: float, high: float, start: float) -> CheckedSetting:
+        below, above = self._find_crossing(low, high, start)
+        if not self.parameter.is_integer:
+            below, above = self._search_beyond_jumps(below, above, high)
+        limit = ""
+        if above == high and self.excess(high) <= 0:
+            below, limit = high, f"{self.parameter.name} was not searched beyond {self.scale.value(high):g}."
+        return self._prove_value(below, limit)
+
+    def refine(self, known: CheckedSetting) -> CheckedSetting:
+        """Returns the most useful value, starting from one that a worse bound has proved to meet the target."""
+        low, high = self.scale.position(known.value), self.scale.ends[1]
+        if not low < high or not self.excess(low) < 0:
+            return known
+        curve = self._try_position(low).curve
+        gain = None if curve is None else _log_ratio(curve.loss_deviation(), known.curve.loss_deviation())
+        if gain is not None and gain > -MIN_GAIN:
+            return known
+        start = (
+            low * NEXT_VALUE_FACTOR
+            if gain is None
+            else self._find_rough_level(low, high, self.rough(known.value) - gain)
+        )
+        try:
+            return self._search_between(low, high, start)
+        except NotApplicable:
+            return known
+
+    def _find_rough_level(self, low: float, high: float, level: float) -> float:
+        """Returns the position at which the rough log deviation reaches a level."""
+
+        def excess(log_position: float) -> float:
+            return self.rough(self.scale.value(math.exp(log_position))) - level
+
+        return math.exp(find_crossing(excess, math.log(low), math.log(high), absolute=SEARCH_GUESS_TOLERANCE).middle)
+
+    def guess(self) -> float:
+        """Returns the value at which the rough distance to the target is 0, unproved."""
+        low, high = self.scale.ends
+        position = self._guess(low, high, absolute=GUESS_TOLERANCE)
+        # A search that ends next to the end has found no crossing before it.
+        return (
+            self.scale.most_useful_value if position >= high * (1 - 4 * GUESS_TOLERANCE) else self.scale.value(position)
+        )
+
+    def _start(self, low: float, high: float) -> float:
+        first = self.target.initial_value(self.parameter)
+        if first is not None:
+            return self.scale.position(first)
+        return math.sqrt(low * high) if self._starts_in_middle else self._guess(low, high)
+
+    @cached_property
+    def _is_rough_constant(self) -> bool:
+        """True if the rough estimate does not depend on the setting."""
+        return not self.parameter.is_integer and len(set(self._rough_probes)) == 1
+
+    @property
+    def _starts_in_middle(self) -> bool:
+        """True if the search starts in the middle, because the rough estimate is constant but finite.
+
+        Where the estimate cannot be computed, the search starts at the end of least noise, which is quick; much noise
+        is slow.
+        """
+        return self._is_rough_constant and math.isfinite(self._rough_probes[0])
+
+    @cached_property
+    def _rough_probes(self) -> list[float]:
+        """The rough estimate at some positions between the ends, where not every value can be built."""
+        low, high = self.scale.ends
+        return [self.rough(self.scale.value(low * (high / low) ** share)) for share in PROBE_POSITIONS]
+
+    def _guess(self, low: float, high: float, absolute: float = SEARCH_GUESS_TOLERANCE) -> float:
+        """Returns the position at which the rough distance to the target is 0."""
+
+        def excess(log_position: float) -> float:
+            return self.target.rough_excess(self.rough(self.scale.value(math.exp(log_position))))
+
+        found = find_crossing(excess, math.log(low), math.log(high), absolute=absolute)
+        return math.exp(found.middle)
+
+    def _find_crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
+        if self.parameter.is_integer or not (self.target.uses_log_scale or self._starts_in_middle):
+            found = find_crossing(self.excess, low, high, guess=start, relative=self.relative)
+            return found.below, found.above
+        ends = math.log(low), math.log(high)
+        found = find_crossing(
+            lambda x: self.excess(math.exp(x)), *ends, guess=math.log(start), relative=0.0, absolute=self.relative
+        )
+        below = low if found.below == ends[0] else math.exp(found.below)
+        return below, high if found.above == ends[1] else math.exp(found.above)
+
+    def _search_beyond_jumps(self, below: float, above: float, high: float) -> tuple[float, float]:
+        """Continues the search from the farthest multiple that meets the target, until none does."""
+        while (farthest := self._farthest_multiple(below, high)) is not None:
+            below, above = self._find_crossing(farthest, high, farthest * NEXT_VALUE_FACTOR)
+        return below, above
+
+    def _farthest_multiple(self, below: float, high: float) -> float | None:
+        """Returns the farthest multiple of a position that still meets the target."""
+        most = self.rough(self.scale.value(below)) + ROUGH_MARGIN
+        for factor in reversed(JUMP_FACTORS[:: SPARSE_STRIDE if self._is_rough_constant else 1]):
+            position = below * factor
+            promising = factor == NEXT_VALUE_FACTOR or self.rough(self.scale.value(position)) <= most
+            if position < high and promising and self.excess(position) <= 0:
+                return position
+        return None
+
+    def _prove_value(self, position: float, limit: str) -> CheckedSetting:
+        """Returns the value at a position, or the first more private one whose certified number meets the target."""
+        least, step = self.scale.ends[0], 0
+        while step < MAX_STEPS_BACK:
+            seen, value = self._try_position(position), self.scale.value(position)
+            if value in self.refused:
+                break
+            if seen.curve is not None and seen.excess.size <= 0:
+                reached = seen.excess.target_value or self.target.evaluate(seen.curve)
+                if self.target.is_met(reached):
+                    return CheckedSetting(value, seen.curve, reached, limit)
+                step = max(step, _back_step(self.target.shortfall(reached)))
+            if position <= least:
+                break
+            position = max(least, self._step_back(position, step))
+            step += 1
+        raise self._no_value_error()
+
+    def _step_back(self, position: float, step: int) -> float:
+        if not self.parameter.is_integer:
+            return position * (1 - min(0.5, INITIAL_BACK_STEP * 4.0**step))
+        value = self.scale.value(position)
+        return self.scale.position(value + 1 if self.parameter.more_is_more_private else value - 1)
+
+    def _no_value_error(self) -> ValueError:
+        tuning = self.parameter
+        if self.refused and len(self.refused) == len(self.seen):
+            return ValueError(next(iter(self.refused.values())))
+        reason = f"no {tuning.name} from {tuning.minimum:g} to {tuning.maximum:g} is proved to give "
+        reason += f"{self.target}."
+        for refusal in list(self.refused.values())[-1:]:
+            reason += f" {refusal}"
+        return NotApplicable(CALIBRATE, reason)
+
+
+LOCAL_EPSILON_NAME = "epsilon_local"
+"""The callers' name of the local ε, because ``epsilon`` is the central target."""
+USERS_PARAMETER = TunableParameter("users", is_integer=True, more_is_more_private=True, minimum=1, maximum=1e12)
+ROUNDS_PARAMETER = TunableParameter("rounds", is_integer=True, more_is_more_private=False, minimum=1, maximum=1e6)
+POPULATION_PARAMETER = TunableParameter("of", is_integer=True, more_is_more_private=True, minimum=1, maximum=1e12)
+PARTICIPATION_PARAMETERS = (USERS_PARAMETER, ROUNDS_PARAMETER, POPULATION_PARAMETER)
+"""Settings that are not part of the randomizer."""
+LOCAL_EPSILON_PARAMETER = Mechanism.tunable[0]
+"""The search range of the local ε for a randomizer that declares none."""
+
+UNPROVED_SUFFIX = " as printed: NOT a guarantee"
+
+INITIAL_SIZE_FACTOR, MAX_FACTOR_CORRECTIONS, FACTOR_TOLERANCE = 1.002, 4, 1e-3
+"""Initial ratio of ε for random to fixed sample size, the number of its corrections, and their tolerance."""
+
+RandomizerFactory = Callable[[float], Randomizer]
+"""Builds a randomizer from the value of the searched setting."""
+
+
+@dataclass(frozen=True)
+class Calibration(PrintableResult):
+    """A setting that meets the target, with the randomizer and the certified curve that was checked.
+
+    Args:
+        setting: Name of the searched setting.
+        value: Its value.
+        mechanism: The randomizer with this setting.
+        curve: Its privacy curve.
+        target_value: The certified number that the target limits.
+        target: The target.
+        limit: The reason why no more useful value was tried; empty if the next one misses the target.
+        users: Number of users who hide each other, colluding ones excluded.
+        schedule: The participants of each round, and the number of rounds.
+        disclosed_sample_curve: The curve if everybody learns who was drawn; None without sampling.
 
     >>> import shuffledp as sdp
     >>> found = sdp.calibrate(sdp.KRR(2.0, options=16), find="users", epsilon=0.5, delta=1e-6)
@@ -62,54 +378,52 @@ class Calibration(Readable):
     value: float
     mechanism: Any
     curve: PrivacyCurve
-    reached: Reached
-    """The certified number that the target limits."""
+    target_value: TargetValue
     target: CurveTarget
     limit: str
-    """Why no more useful value was looked at; empty where the next one misses the target."""
     users: int
-    """Those who hide each other: colluding users taken away."""
-    schedule: Schedule
-    """Who takes part, and how often."""
-    known: PrivacyCurve | None = None
-    """The curve if everybody learns who was drawn; None where nobody is."""
+    schedule: Participation
+    disclosed_sample_curve: PrivacyCurve | None = None
 
     @property
     def epsilon(self) -> BoundValue:
-        """The central ε at the target's δ: at most the target."""
-        if not isinstance(self.reached, BoundValue):
+        """The central ε at the target's δ, at most the target's; AttributeError for a risk target."""
+        if not isinstance(self.target_value, BoundValue):
             raise AttributeError("Calibration: a risk target names no δ; take .risk, or .curve.epsilon(delta) at a δ.")
-        return self.reached
+        return self.target_value
 
     @property
     def risk(self) -> Risk:
-        """The attack risk that the target limits."""
-        if not isinstance(self.reached, Risk):
+        """The attack risk that the target limits; AttributeError for an (ε, δ) target."""
+        if not isinstance(self.target_value, Risk):
             raise AttributeError("Calibration: an (ε, δ) target limits ε; take .epsilon, or AttackRisk(.curve).")
-        return self.reached
+        return self.target_value
 
-    def condition(self) -> list[Row]:
-        """What the target is met under, where users are drawn, and what is reached otherwise."""
-        if self.known is None:
+    def condition_rows(self) -> list[Row]:
+        """Returns the rows on the secrecy of the sample and the number reached without it; empty without sampling."""
+        if self.disclosed_sample_curve is None:
             return []
-        return self.schedule.condition(self.target.text(self.target.reached(self.known)))
+        return self.schedule.condition_rows(self.target.format_value(self.target.evaluate(self.disclosed_sample_curve)))
 
     @property
     def heading(self) -> str:
         return "The most useful setting that meets the target"
 
     def summary(self) -> list[Row]:
-        """What is to be read, a name and a text each."""
+        """Returns the rows of the summary as (name, text)."""
         value = f"{self.value:,}" if isinstance(self.value, int) else repr(self.value)
         limit = [("limit", self.limit)] if self.limit else []
         return [
             (self.setting, value),
-            ("reached", self.target.text(self.reached) + ("" if self.curve.guarantee else NOT_PROVED)),
+            (
+                "reached",
+                self.target.format_value(self.target_value) + ("" if self.curve.guarantee else UNPROVED_SUFFIX),
+            ),
             ("target", str(self.target)),
             ("users", f"{self.users:,}"),
             *self.schedule.rows(),
-            *self.condition(),
-            ("bound", f"{self.reached.bound}: {self.reached.theorem}"),
+            *self.condition_rows(),
+            ("bound", f"{self.target_value.bound}: {self.target_value.theorem}"),
             ("mechanism", repr(self.mechanism)),
             *limit,
         ]
@@ -127,27 +441,46 @@ def calibrate(
     rate: Any = None,
     find: str | None = None,
     epsilon_local: float | None = None,
-    bound: str = best.NAME,
+    bound: str = registry.BEST_BOUND_NAME,
     colluding: float = 0,
-    effort: str = best.FULL,
+    effort: str = registry.FULL_EFFORT,
     **settings: Any,
 ) -> Calibration:
-    """The most useful value of one setting with which the shuffled output certainly meets a target.
+    """Returns the most useful value of one setting with which the shuffled output certainly meets a target.
 
-    ``randomizer`` is a mechanism's class (its other arguments follow by name), a function of the local ε such as
-    ``VariationRatio.of_ldp``, or, to find users or rounds, a finished mechanism. ``target`` is ``Target(epsilon,
-    delta)``, for which ``epsilon=`` and ``delta=`` are short, or a ``RiskTarget``. ``find`` is ``"epsilon_local"`` (the
-    largest), ``"users"`` (the fewest; the most, where they are drawn out of ``of``), ``"rounds"`` (the most), ``"of"``
-    (the fewest people to draw from) or a setting that the mechanism lists in its ``tuning``; by default the first of
-    those. There are ``rounds`` rounds, and ``of`` and ``rate`` say who takes part in each, as in ``Schedule``; a
-    ``rate`` that the mechanism itself takes is the mechanism's.
-    ``bound`` names the theorem, which must be a guarantee; only ``"protocol-published"``, a protocol's own printed
-    analysis, is searched without being one, and the result says so. ``colluding`` users hide nobody; ``effort`` is as
-    in ``amplify``. The value has been checked by its certified curve; 0.1% more (for whole numbers: the next one)
-    misses the target, unless ``limit`` says why none was looked at.
+    The value has been checked by its certified curve; 0.1% more (for whole numbers: the next one) misses the target,
+    unless ``limit`` of the result says why none was tried. If a default of the mechanism jumps with the setting (subset
+    size, hash length), the central ε jumps too, and values beyond the result may meet the target again; they are
+    searched up to half as much again.
 
-    Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
-    values beyond the found one may meet the target again; they are looked for up to half as much again.
+    Args:
+        randomizer: A mechanism's class, a function of the local ε such as ``VariationRatio.from_ldp``, or, to find
+            users, rounds or of, a finished mechanism.
+        target: ``Target(epsilon, delta)`` or a ``RiskTarget``.
+        epsilon: Short for ``Target(epsilon, delta)``, together with ``delta``.
+        delta: Short for ``Target(epsilon, delta)``, together with ``epsilon``.
+        users: Number of users of a round.
+        rounds: Number of rounds.
+        of: Size of the population that the users are drawn from, as in ``Participation``.
+        rate: Probability with which each person takes part, as in ``Participation``; if the mechanism itself takes a
+            ``rate``, it is the mechanism's.
+        find: ``"epsilon_local"`` (the largest), ``"users"`` (the fewest; the most, if they are drawn out of ``of``),
+            ``"rounds"`` (the most), ``"of"`` (the smallest population) or a setting that the mechanism lists in its
+            ``tuning``; by default the first of those.
+        epsilon_local: Local ε, if it is not searched.
+        bound: Name of the bound, which must be a guarantee. Only ``"protocol-published"``, a protocol's own printed
+            analysis, is searched without being one, and the result says so.
+        colluding: Number of users who collude with the analyst and hide nobody.
+        effort: "quick" or "full", as in ``amplify``.
+        **settings: The other arguments of the mechanism's class.
+
+    Returns:
+        The setting, its value, the mechanism and its curve.
+
+    Raises:
+        TypeError: If ``target`` is not a target.
+        ValueError: If arguments are missing, contradict each other or are out of range.
+        NotApplicable: If no value is proved to meet the target.
 
     >>> import shuffledp as sdp
     >>> found = sdp.calibrate(sdp.KRR, options=4, users=100, epsilon=0.5, delta=1e-3)
@@ -156,36 +489,36 @@ def calibrate(
     >>> sdp.calibrate(sdp.KRR(2.0, 16), find="users", target=sdp.RiskTarget(advantage=0.1)).value
     56
     """
-    aim = _target(target, epsilon, delta)
-    tuning = _tuning(randomizer, find)
+    aim = _resolve_target(target, epsilon, delta)
+    tuning = _choose_parameter(randomizer, find)
     if rate is not None and "rate" in getattr(randomizer, "__dataclass_fields__", {}) and isinstance(randomizer, type):
         if of is not None:
-            raise ValueError(f"{WHO}: rate is a setting of {randomizer.__name__}; give users and of, not coins.")
+            raise ValueError(f"{CALIBRATE}: rate is a setting of {randomizer.__name__}; give users and of, not coins.")
         settings, rate = {**settings, "rate": rate}, None
-    build = _builder(randomizer, tuning, epsilon_local, settings)
+    build = _choose_factory(randomizer, tuning, epsilon_local, settings)
     return search(
         build, tuning, aim, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
         effort=effort,
     )  # fmt: skip
 
 
-def _target(target: CurveTarget | None, epsilon: float | None, delta: float | None) -> CurveTarget:
-    """The target as given, or the (ε, δ) in short form."""
+def _resolve_target(target: CurveTarget | None, epsilon: float | None, delta: float | None) -> CurveTarget:
+    """Returns the target as given, or the (ε, δ) in short form."""
     if target is None:
         if epsilon is None or delta is None:
-            raise ValueError(f"{WHO}: give a target, or epsilon and delta.")
-        with argument.said_by(WHO, "Target"):
+            raise ValueError(f"{CALIBRATE}: give a target, or epsilon and delta.")
+        with validation.relabel_errors(CALIBRATE, "Target"):
             return Target(epsilon, delta)
     if epsilon is not None or delta is not None:
-        raise ValueError(f"{WHO}: give either a target, or epsilon and delta, not both.")
+        raise ValueError(f"{CALIBRATE}: give either a target, or epsilon and delta, not both.")
     if not isinstance(target, CurveTarget):
-        raise TypeError(f"{WHO}: expected Target(epsilon, delta) or a RiskTarget, got {target!r}.")
+        raise TypeError(f"{CALIBRATE}: expected Target(epsilon, delta) or a RiskTarget, got {target!r}.")
     return target
 
 
 def search(
-    build: Builder,
-    tuning: Tuning,
+    build: RandomizerFactory,
+    tuning: TunableParameter,
     target: CurveTarget,
     *,
     users: float | None,
@@ -194,262 +527,280 @@ def search(
     rate: Any = None,
     came: int | None = None,
     failure: float | None = None,
-    bound: str = best.NAME,
+    bound: str = registry.BEST_BOUND_NAME,
     colluding: float = 0,
-    effort: str = best.FULL,
+    effort: str = registry.FULL_EFFORT,
 ) -> Calibration:
-    """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out.
+    """Searches one setting of the randomizers that ``build`` makes: ``calibrate`` with the arguments already sorted.
 
-    ``came`` and ``failure``: of a sample of which some may stay away, as in ``Schedule``.
+    ``came`` and ``failure`` describe a sample of which some may stay away, as in ``Participation``.
     """
-    best.demand_effort(WHO, effort)
+    registry.check_effort(CALIBRATE, effort)
     given = {"users": users, "rounds": rounds, "of": of, "rate": rate, "came": came, "failure": failure}
-    asked = _Asked(build, tuning, given, bound, colluding, effort)
+    asked = _CalibrationRequest(build, tuning, given, bound, colluding, effort)
     random_size = (rate is not None or came is not None) and isinstance(target, Target)
-    result = asked.by_fixed_size(target) if random_size else asked.found(target, given)
-    deployment = asked.prepared(target, given, effort)[0]
-    schedule = deployment.schedule_at(result.value)
-    value = schedule.expected if tuning is USERS else result.value
-    setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    made, honest = build(result.value), schedule.taking_part - deployment.colluding
-    seen = deployment.known(made, schedule, effort) if schedule.is_sampled else None
-    return Calibration(setting, value, made, result.curve, result.reached, target, result.limit, honest, schedule, seen)
+    result = asked.find_by_fixed_size(target) if random_size else asked.find(target, given)
+    deployment = asked.prepare(target, given, effort)[0]
+    schedule = deployment.participation_at(result.value)
+    value = schedule.expected_users if tuning is USERS_PARAMETER else result.value
+    setting = LOCAL_EPSILON_NAME if tuning.name == "epsilon" else tuning.name
+    made, honest = build(result.value), schedule.participants - deployment.colluding
+    seen = deployment.disclosed_sample_curve(made, schedule, effort) if schedule.is_sampled else None
+    return Calibration(
+        setting, value, made, result.curve, result.target_value, target, result.limit, honest, schedule, seen
+    )
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What is searched, and how hard."""
+class _CalibrationRequest:
+    """The searched setting, the fixed arguments and the effort."""
 
-    build: Builder
-    tuning: Tuning
-    given: Mapping[str, Any]
+    build: RandomizerFactory
+    parameter: TunableParameter
+    fixed_arguments: Mapping[str, Any]
     bound: str
     colluding: float
     effort: str
 
-    def prepared(self, target: CurveTarget, given: Mapping[str, Any], effort: str) -> tuple[_Deployment, Search]:
-        return _prepared(self.build, self.tuning, target, given, self.bound, self.colluding, effort)
+    def prepare(
+        self, target: CurveTarget, given: Mapping[str, Any], effort: str
+    ) -> tuple[_Deployment, CalibrationSearch]:
+        return _prepare_search(self.build, self.parameter, target, given, self.bound, self.colluding, effort)
 
-    def found(self, target: CurveTarget, given: Mapping[str, Any]) -> Found:
-        """The value, first by what takes milliseconds; what takes seconds is asked for only near where that has led."""
-        _, quick = self.prepared(target, given, best.QUICK)
-        if self.bound != best.NAME or self.effort == best.QUICK:
+    def find(self, target: CurveTarget, given: Mapping[str, Any]) -> CheckedSetting:
+        """Returns the value, first by bounds that take milliseconds; slower ones are used only near its result."""
+        _, quick = self.prepare(target, given, registry.QUICK_EFFORT)
+        if self.bound != registry.BEST_BOUND_NAME or self.effort == registry.QUICK_EFFORT:
             return quick.run()
-        _, full = self.prepared(target, given, best.FULL)
+        _, full = self.prepare(target, given, registry.FULL_EFFORT)
         try:
             known = quick.run()
         except NotApplicable:
             return full.run()
-        return full.beyond(known)
+        return full.refine(known)
 
-    def by_fixed_size(self, target: CurveTarget) -> Found:
-        """The value where chance decides how many come: searched for samples of that size, and proved for what is run.
+    def find_by_fixed_size(self, target: CurveTarget) -> CheckedSetting:
+        """Returns the value for a random sample size, searched with fixed sizes and proved for the random one.
 
-        Its own curve takes many times as long, and is a nearly constant factor above.
+        The curve of the random size takes many times as long and is larger by a nearly constant factor.
         """
         assert isinstance(target, Target), "other targets are searched by the curve of what is run"
-        deployment, _ = self.prepared(target, self.given, self.effort)
-        fixed = {**self.given, "fixed_size": True}
-        factor, met = FIRST_FACTOR, None
-        for _ in range(MOST_FACTORS):
-            near = self.found(Target(target.epsilon / factor, target.delta), fixed)
+        deployment, _ = self.prepare(target, self.fixed_arguments, self.effort)
+        fixed = {**self.fixed_arguments, "fixed_size": True}
+        factor, met = INITIAL_SIZE_FACTOR, None
+        for _ in range(MAX_FACTOR_CORRECTIONS):
+            near = self.find(Target(target.epsilon / factor, target.delta), fixed)
             curve = deployment.curve(near.value)
-            reached = target.reached(curve)
-            if target.met(reached):
-                met = Found(near.value, curve, reached, near.limit)
-                if near.limit or reached.upper > target.epsilon * (1 - NEAR_ENOUGH):
+            reached = target.evaluate(curve)
+            if target.is_met(reached):
+                met = CheckedSetting(near.value, curve, reached, near.limit)
+                if near.limit or reached.upper > target.epsilon * (1 - FACTOR_TOLERANCE):
                     break
-            assert isinstance(near.reached, BoundValue)
-            factor = max(1.0, reached.upper / near.reached.upper) * (1 + NEAR_ENOUGH / 4)
+            assert isinstance(near.target_value, BoundValue)
+            factor = max(1.0, reached.upper / near.target_value.upper) * (1 + FACTOR_TOLERANCE / 4)
         if met is None:
-            raise NotApplicable(WHO, f"no {self.tuning.name} is proved to give {target}.")
+            raise NotApplicable(CALIBRATE, f"no {self.parameter.name} is proved to give {target}.")
         return met
 
 
 def guess(
-    build: Builder,
-    tuning: Tuning,
+    build: RandomizerFactory,
+    tuning: TunableParameter,
     target: CurveTarget,
     *,
     users: float,
     rounds: float | None = None,
     share: float = 1.0,
 ) -> float:
-    """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing.
+    """Returns the value at which a normal approximation meets the target, as a quick and unproved estimate.
 
-    ``share`` is how probably a person takes part in a round.
+    ``share`` is the probability that a person takes part in a round.
     """
     given = {"users": users, "rounds": rounds, "of": math.ceil(users / share), "rate": None}
-    return _prepared(build, tuning, target, given, best.NAME, 0, best.QUICK)[1].guess()
+    return _prepare_search(build, tuning, target, given, registry.BEST_BOUND_NAME, 0, registry.QUICK_EFFORT)[1].guess()
 
 
-def _prepared(
-    build: Builder,
-    tuning: Tuning,
+def _prepare_search(
+    build: RandomizerFactory,
+    tuning: TunableParameter,
     target: CurveTarget,
     given: Mapping[str, Any],
     bound: str,
     colluding: float,
     effort: str,
-) -> tuple[_Deployment, Search]:
-    """What is run and how its setting is searched; a sentence where they do not go together."""
-    lost = argument.count(WHO, "colluding", colluding, at_least=0)
-    named = tuning.name if tuning in AROUND else None
+) -> tuple[_Deployment, CalibrationSearch]:
+    """Returns the deployment and the search of its setting; raises ValueError if arguments contradict each other."""
+    lost = validation.count(CALIBRATE, "colluding", colluding, at_least=0)
+    named = tuning.name if tuning in PARTICIPATION_PARAMETERS else None
     if named is not None and given.get(named) is not None:
-        raise ValueError(f"{WHO}: {named} is what is searched for, got {named} = {given[named]!r} too.")
+        raise ValueError(f"{CALIBRATE}: {named} is what is searched for, got {named} = {given[named]!r} too.")
     if given["rate"] is not None:
-        if tuning is USERS:
-            raise ValueError(f"{WHO}: how many users come follows from of and rate; find of instead.")
-    elif tuning is not USERS:
+        if tuning is USERS_PARAMETER:
+            raise ValueError(f"{CALIBRATE}: how many users come follows from of and rate; find of instead.")
+    elif tuning is not USERS_PARAMETER:
         if given["users"] is None:
-            raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
-        argument.count(WHO, "users", given["users"], at_least=lost + 1)
+            raise ValueError(f"{CALIBRATE}: users must be given, unless it is what is searched for.")
+        validation.count(CALIBRATE, "users", given["users"], at_least=lost + 1)
     known = {name: value for name, value in given.items() if value is not None}
     deployment = _Deployment(build, tuning, known, lost, bound, effort)
-    searched = deployment.searched()
-    composed = tuning is ROUNDS or deployment.schedule_at(searched.least).rounds > 1
-    return deployment, Search(deployment.curve, deployment.log_deviation, searched, target, composed=composed)
+    searched = deployment.search_range()
+    composed = tuning is ROUNDS_PARAMETER or deployment.participation_at(searched.minimum).rounds > 1
+    return deployment, CalibrationSearch(
+        deployment.curve, deployment.log_deviation, searched, target, composed=composed
+    )
 
 
 @dataclass(frozen=True)
 class _Deployment:
-    """What is run, as a function of the one setting that is searched."""
+    """A collection as a function of the one setting that is searched."""
 
-    build: Builder
-    tuning: Tuning
-    given: Mapping[str, Any]
+    build: RandomizerFactory
+    parameter: TunableParameter
+    fixed_arguments: Mapping[str, Any]
     colluding: int
     bound: str
     effort: str
 
-    def searched(self) -> Tuning:
-        """Where the setting is looked for: of samples out of a population, smaller ones are more private."""
-        of, users, rate = (self.given.get(name) for name in ("of", "users", "rate"))
-        if self.tuning is USERS and of is not None:
-            most = argument.count(WHO, "of", of, at_least=self.colluding + 1) - self.colluding
-            return dataclasses.replace(USERS, more_is_more_private=False, most=most)
-        if self.tuning is OF:
-            least = math.ceil(1 / exact_rate(WHO, rate)) if rate is not None else argument.count(WHO, "users", users)
-            return dataclasses.replace(OF, least=max(least, self.colluding + 1))
-        return self.tuning
+    def search_range(self) -> TunableParameter:
+        """Returns the search range; for samples out of a population, smaller ones are more private."""
+        of, users, rate = (self.fixed_arguments.get(name) for name in ("of", "users", "rate"))
+        if self.parameter is USERS_PARAMETER and of is not None:
+            most = validation.count(CALIBRATE, "of", of, at_least=self.colluding + 1) - self.colluding
+            return dataclasses.replace(USERS_PARAMETER, more_is_more_private=False, maximum=most)
+        if self.parameter is POPULATION_PARAMETER:
+            least = (
+                math.ceil(1 / parse_rate(CALIBRATE, rate))
+                if rate is not None
+                else validation.count(CALIBRATE, "users", users)
+            )
+            return dataclasses.replace(POPULATION_PARAMETER, minimum=max(least, self.colluding + 1))
+        return self.parameter
 
-    def schedule_at(self, value: float) -> Schedule:
-        """Who takes part; where users are searched, those who do not collude are counted."""
+    def participation_at(self, value: float) -> Participation:
+        """Returns the participation; if users are searched, those who do not collude are counted."""
         searched: dict[str, Any] = {}
-        if self.tuning is USERS:
+        if self.parameter is USERS_PARAMETER:
             searched = {"users": int(value) + self.colluding}
-        elif self.tuning in AROUND:
-            searched = {self.tuning.name: int(value)}
-        given = {**self.given, **searched}
+        elif self.parameter in PARTICIPATION_PARAMETERS:
+            searched = {self.parameter.name: int(value)}
+        given = {**self.fixed_arguments, **searched}
         fixed = given.pop("fixed_size", False)
-        with argument.said_by(WHO, SCHEDULE):
-            schedule = Schedule(**given)
+        with validation.relabel_errors(CALIBRATE, SCHEDULE):
+            schedule = Participation(**given)
         if not fixed:
             return schedule
-        alike = schedule.scaled_to(schedule.taking_part)
-        return Schedule(schedule.taking_part, alike.of, rounds=schedule.rounds)
+        alike = schedule.scaled_to(schedule.participants)
+        return Participation(schedule.participants, alike.of, rounds=schedule.rounds)
 
     def curve(self, value: float) -> PrivacyCurve:
-        """The privacy of all rounds together."""
-        schedule = self.schedule_at(value)
-        once = self._once if self.tuning is ROUNDS else self._one_round(value)
+        """Returns the privacy curve of all rounds together."""
+        schedule = self.participation_at(value)
+        once = self._single_round_curve if self.parameter is ROUNDS_PARAMETER else self._round_curve(value)
         return once if schedule.rounds == 1 else compose(once, schedule.rounds)
 
     @cached_property
-    def _once(self) -> PrivacyCurve:
-        """The one curve of which rounds are searched."""
-        return self._one_round(1)
+    def _single_round_curve(self) -> PrivacyCurve:
+        """The curve of one round, if the number of rounds is searched."""
+        return self._round_curve(1)
 
-    def _one_round(self, value: float) -> PrivacyCurve:
-        with argument.said_by(WHO, "amplify", "subsample", "poisson"):
-            made, schedule = self.build(value), self.schedule_at(value).each_round()
+    def _round_curve(self, value: float) -> PrivacyCurve:
+        with validation.relabel_errors(CALIBRATE, "amplify", "subsample", "poisson"):
+            made, schedule = self.build(value), self.participation_at(value).single_round()
             return schedule.curve(made, bound=self.bound, colluding=self.colluding, effort=self.effort)
 
-    def known(self, made: Randomizer, schedule: Schedule, effort: str) -> PrivacyCurve:
-        """The same if everybody learns who was drawn."""
-        return schedule.known(made, bound=self.bound, colluding=self.colluding, effort=effort)
+    def disclosed_sample_curve(self, made: Randomizer, schedule: Participation, effort: str) -> PrivacyCurve:
+        """Returns the curve if everybody learns who was drawn."""
+        return schedule.disclosed_sample_curve(made, bound=self.bound, colluding=self.colluding, effort=effort)
 
     def log_deviation(self, value: float) -> float:
-        """log of the loss's standard deviation by a normal approximation, only to know where to look; −∞ where nothing
-        is told.
+        """Returns the log standard deviation of the loss by a normal approximation, to guide the search; −∞ if unknown.
 
         The sum in (★) has variance n·2βq(p−1)/p, over n; the squares of rounds add up, and a share of the population
         has that share of the loss.
         """
-        schedule = self.schedule_at(value)
-        honest = schedule.taking_part - self.colluding
+        schedule = self.participation_at(value)
+        honest = schedule.participants - self.colluding
         around = 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
         try:
             made = self.build(value)
-            own = own_deviation(made, honest)
+            own = aggregate_noise_deviation(made, honest)
             if own is not None:
                 return math.log(own) + around
             known = made.variation_ratio()
         except (TypeError, ValueError):
-            # Not everything is made, or made of, at the ends of a search.
+            # At the ends of a search some randomizers, or their parts, cannot be built.
             return -math.inf
         if known.beta == 0:
             return -math.inf
         p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
         hidden: float = made.hiding_messages(honest)
-        if isinstance(made, HasNoisyOthers):
-            others, chance = made.noisy_others(int(hidden))
+        if isinstance(made, HasNoisyMessages):
+            others, chance = made.count_noisy_messages(int(hidden))
             hidden += others * float(chance)
         return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / hidden) + around
 
 
-def own_deviation(made: Randomizer, users: int) -> float | None:
-    """About the standard deviation of the loss where a protocol knows its own, or is made of such parts; else None."""
-    if isinstance(made, HasOwnLoss):
-        return made.own_loss(made.hiding_messages(users)).deviation()
+def aggregate_noise_deviation(made: Randomizer, users: int) -> float | None:
+    """Returns about the standard deviation of the loss if a protocol, or all of its parts, knows it; else None."""
+    if isinstance(made, HasAggregateLoss):
+        return made.aggregate_loss(made.hiding_messages(users)).deviation()
     if not isinstance(made, HasParts):
         return None
-    found = [(own_deviation(part, users), times) for part, times in made.parts()]
+    found = [(aggregate_noise_deviation(part, users), times) for part, times in made.parts()]
     squares = [times * one**2 for one, times in found if one is not None]
     return math.sqrt(sum(squares)) if len(squares) == len(found) else None
 
 
-def _tuning(randomizer: Any, find: str | None) -> Tuning:
-    """How the setting that is asked for is searched."""
+def _choose_parameter(randomizer: Any, find: str | None) -> TunableParameter:
+    """Returns the searched setting."""
     if callable(randomizer):
-        return named_tuning(_known(randomizer), find)
-    if find is None or find not in [tuning.name for tuning in AROUND]:
-        raise ValueError(f"{WHO}: a finished mechanism leaves only users, rounds or of to find, got find = {find!r}.")
-    return named_tuning((), find)
+        return find_parameter(_tunable_parameters(randomizer), find)
+    if find is None or find not in [tuning.name for tuning in PARTICIPATION_PARAMETERS]:
+        raise ValueError(
+            f"{CALIBRATE}: a finished mechanism leaves only users, rounds or of to find, got find = {find!r}."
+        )
+    return find_parameter((), find)
 
 
-def _known(randomizer: Any) -> Sequence[Tuning]:
-    """What the class of a mechanism says can be searched; a plain function takes the local ε."""
-    known: Sequence[Tuning] = getattr(randomizer, "tuning", (LOCAL_EPSILON,))
+def _tunable_parameters(randomizer: Any) -> Sequence[TunableParameter]:
+    """Returns the settings that a mechanism's class lists; for a plain function, the local ε."""
+    known: Sequence[TunableParameter] = getattr(randomizer, "tunable", (LOCAL_EPSILON_PARAMETER,))
     return known
 
 
-def named_tuning(known: Sequence[Tuning], find: str | None) -> Tuning:
-    """The setting of a name among those that a mechanism lists, or users or rounds; by default the first."""
-    names = {LOCAL if tuning.name == "epsilon" else tuning.name: tuning for tuning in (*known, *AROUND)}
+def find_parameter(known: Sequence[TunableParameter], find: str | None) -> TunableParameter:
+    """Returns the setting of this name, of the mechanism or of the schedule; by default the mechanism's first."""
+    names = {
+        LOCAL_EPSILON_NAME if tuning.name == "epsilon" else tuning.name: tuning
+        for tuning in (*known, *PARTICIPATION_PARAMETERS)
+    }
     if find is None:
         return next(iter(names.values()))
     if find not in names:
-        raise ValueError(f"{WHO}: what to find must be one of {', '.join(names)}, got {find!r}.")
+        raise ValueError(f"{CALIBRATE}: what to find must be one of {', '.join(names)}, got {find!r}.")
     return names[find]
 
 
-def _builder(randomizer: Any, tuning: Tuning, epsilon_local: float | None, settings: dict[str, Any]) -> Builder:
-    """The randomizer as a function of the searched setting."""
+def _choose_factory(
+    randomizer: Any, tuning: TunableParameter, epsilon_local: float | None, settings: dict[str, Any]
+) -> RandomizerFactory:
+    """Returns the randomizer as a function of the searched setting."""
     if not callable(randomizer):
         if settings or epsilon_local is not None:
-            raise ValueError(f"{WHO}: a finished mechanism takes no further settings, got {randomizer!r}.")
+            raise ValueError(f"{CALIBRATE}: a finished mechanism takes no further settings, got {randomizer!r}.")
         return lambda value: randomizer
     if tuning.name in settings:
-        raise ValueError(f"{WHO}: {tuning.name} is what is searched for; leave it out of the settings.")
+        raise ValueError(f"{CALIBRATE}: {tuning.name} is what is searched for; leave it out of the settings.")
     if tuning.name == "epsilon":
         if epsilon_local is not None:
-            raise ValueError(f"{WHO}: epsilon_local is what is searched for, got {epsilon_local!r} too.")
+            raise ValueError(f"{CALIBRATE}: epsilon_local is what is searched for, got {epsilon_local!r} too.")
         return lambda value: randomizer(value, **settings)
-    if epsilon_local is None and LOCAL_EPSILON.name in [known.name for known in _known(randomizer)]:
-        raise ValueError(f"{WHO}: epsilon_local must be given, unless it is what is searched for.")
+    if epsilon_local is None and LOCAL_EPSILON_PARAMETER.name in [
+        known.name for known in _tunable_parameters(randomizer)
+    ]:
+        raise ValueError(f"{CALIBRATE}: epsilon_local must be given, unless it is what is searched for.")
     local = () if epsilon_local is None else (epsilon_local,)
-    if tuning in AROUND:
+    if tuning in PARTICIPATION_PARAMETERS:
         made = randomizer(*local, **settings)
         return lambda value: made
     return lambda value: randomizer(*local, **settings, **{tuning.name: value})

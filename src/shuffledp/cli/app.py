@@ -1,29 +1,205 @@
-"""The program, and the one place where errors become a sentence and an exit code."""
+"""The program `shuffledp`: its commands, and the only place that turns exceptions into messages and exit codes."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from typing import Annotated
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from shuffledp.cli.command_list import AllCommands
-from shuffledp.errors import ShuffledpError
-from shuffledp.escaping import visible
-from shuffledp.version import __version__
+from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.escaping import escape_line
+from shuffledp._core.version import __version__
 
-BAD = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
-"""What bad input, or asking for too much, raises."""
-NOT_PARSED = re.compile(r"Input should be a valid (number|integer), unable to parse string as an? \w+")
-"""The parser's words for what is no number."""
-STOPPED = 130
-"""What a shell calls a program that Ctrl-C ended."""
+# --- Repeated options ---
+
+
+class UniqueOptionsGroup(TyperGroup):
+    """A group whose commands refuse a repeated single-valued option, which would silently replace the first value."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Returns the command with its name and words; raises ValueError if a single-valued option is repeated."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, TyperGroup):
+            _check_not_repeated(str(name), command, ctx, rest)
+        return name, command, rest
+
+
+def _check_not_repeated(name: str, command: Any, ctx: Any, args: list[str]) -> None:
+    parser = command.make_parser(ctx)
+    # A group's own options end at the first word that is not an option.
+    parser.allow_interspersed_args = command.allow_interspersed_args
+    try:
+        _, _, order = parser.parse_args(list(args))
+    except TyperException:
+        # The command itself reports words that it cannot parse.
+        return
+    seen = set()
+    for parameter in order:
+        single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.count)
+        if single and parameter.name in seen:
+            raise ValueError(f"{name}: {parameter.opts[0]} was given twice, and takes one value; give it once.")
+        seen.add(parameter.name)
+
+
+# --- Commands, imported when they are used ---
+
+
+RESEARCH_PREFIX = "research."
+"""Commands of modules with this prefix exist only in a checkout, not in the installed package."""
+
+
+class CommandEntry(NamedTuple):
+    """A command: ``module:name`` of a function, or of the ``app`` of a group, in this package or in ``research``."""
+
+    target: str
+    summary: str
+    """First sentence of the command's help, so that commands can be listed without importing them."""
+    class_name: str | None = None
+    """Name of the command's own class in the same module; None for the parser's default."""
+
+
+COMMAND_ENTRIES = {
+    "amplify": CommandEntry("amplify:command", "The central (ε, δ) guarantee of shuffled messages, certified."),
+    "compare": CommandEntry("compare:command", "Every bound side by side, and the best known attack."),
+    "crowd": CommandEntry(
+        "crowd:command",
+        "The central (ε, δ) guarantee of a user of each group, where groups differ in their local ε or their table.",
+    ),
+    "calibrate": CommandEntry("calibrate:command", "The most useful setting that meets a central target."),
+    "tradeoff": CommandEntry("tradeoff:command", "What any attack on the shuffled messages can do, certified."),
+    "mechanisms": CommandEntry(
+        "catalogue:mechanisms_command",
+        "The catalogue: every randomizer, its task and settings; with NAME all about one.",
+    ),
+    "audit": CommandEntry("catalogue:audit_command", "Test whether a randomizer keeps its local ε."),
+    "verify": CommandEntry("catalogue:verify_command", "Prove a certificate's claim by an independent route."),
+    "reproduce": CommandEntry(
+        "research.reproduction.command:command",
+        "Tables and figures of the papers, as printed, as published, as proved.",
+    ),
+    "plan": CommandEntry("plan:plan_command", "Mechanisms that meet a target, ranked by error; a plan."),
+    "simulate": CommandEntry("plan:simulate_command", "Try a plan on made-up users: is the error as promised?"),
+    "collect": CommandEntry("collect:collect_command", "Collect privately: encode, shuffle, aggregate, report."),
+    "encode": CommandEntry("collect:encode", "The encoder's role: randomize values into messages."),
+    "shuffle": CommandEntry("collect:shuffle", "The shuffler's role: take away order and origin."),
+    "release": CommandEntry("collect:release", "The shuffler's role day by day: release what is over today."),
+    "estimate": CommandEntry("collect:estimate", "The estimator's role: a report from shuffled messages."),
+    "serve": CommandEntry(
+        "service:serve_command",
+        "The shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
+    ),
+    "send": CommandEntry(
+        "service:send_command", "The encoder's role over a network: randomize, seal and send the rows of a table."
+    ),
+    "receive": CommandEntry(
+        "service:receive_command", "The analyst's role: open the sealed messages of a campaign, for `estimate`."
+    ),
+    "demo": CommandEntry(
+        "tour:demo_command",
+        "The whole path over loopback: clients seal, a shuffler that is killed once mixes, an analyst estimates.",
+    ),
+    "ask": CommandEntry("collect:ask_command", "Ask a finished collection of ranges; costs no privacy.", "TakesRanges"),
+    "web": CommandEntry(
+        "explorer:web_command",
+        "A page to see what shuffling buys, choose, and take the proof home; it stays on this machine.",
+    ),
+    "metric": CommandEntry("metric:app", "Metric privacy: near inputs are hidden better than far ones."),
+    "keys": CommandEntry("service:keys_app", "Keys of analysts and shufflers, in files for their owners."),
+    "campaign": CommandEntry("service:campaign_app", "What analyst, shuffler and clients act on."),
+    "ledger": CommandEntry("ledger:app", "What each population has given so far, and its budget."),
+}
+
+
+def _research_module(name: str, place: str) -> ModuleType:
+    """Imports a module of the checkout that holds this package; raises ValueError if there is no checkout."""
+    checkout = Path(__file__).parents[3]
+    if not (checkout / Path(*place.split("."))).with_suffix(".py").is_file():
+        raise ValueError(
+            f"{name}: this command needs a checkout of the source, where `./run {name}` starts it; it is not part of "
+            "the installed package."
+        )
+    # Appended last, so that nothing in the checkout's folder hides an installed package.
+    if str(checkout) not in sys.path:
+        sys.path.append(str(checkout))
+    return import_module(place)
+
+
+def _build_command(name: str, entry: CommandEntry) -> Any:
+    """Imports a command and converts it to the parser's command object."""
+    place, _, found = entry.target.partition(":")
+    module = (
+        _research_module(name, place) if place.startswith(RESEARCH_PREFIX) else import_module(f"shuffledp.cli.{place}")
+    )
+    what, room = getattr(module, found), typer.Typer(add_completion=False, rich_markup_mode=None)
+    # With a callback, typer builds a group even of a single command.
+    room.callback()(lambda: None)
+    if isinstance(what, typer.Typer):
+        room.add_typer(what, name=name)
+    else:
+        room.command(name, cls=getattr(module, entry.class_name) if entry.class_name else None)(what)
+    group = typer.main.get_command(room)
+    assert isinstance(group, TyperGroup)
+    return group.commands[name]
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """All commands in order, each built at its first use."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _build_command(name, COMMAND_ENTRIES[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands stay")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMAND_ENTRIES)
+
+    def __len__(self) -> int:
+        return len(COMMAND_ENTRIES)
+
+
+class LazyCommandGroup(UniqueOptionsGroup):
+    """The program's group of commands, listed without importing them."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMAND_ENTRIES)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the names and first sentences of the commands."""
+        told: dict[str, Any] = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMAND_ENTRIES.items()}
+        TyperGroup(commands=told).format_commands(ctx, formatter)
+
+
+USER_ERRORS = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
+"""Exceptions caused by bad input or by requests that are too large."""
+UNPARSED_NUMBER_PATTERN = re.compile(r"Input should be a valid (number|integer), unable to parse string as an? \w+")
+"""The parser's message for text that is not a number."""
+INTERRUPT_EXIT_CODE = 130
+"""Exit code of a program stopped by Ctrl-C."""
 
 app = typer.Typer(
-    cls=AllCommands,
+    cls=LazyCommandGroup,
     name="shuffledp",
     help="The shuffle model of differential privacy: certified numbers.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,59 +225,64 @@ def start(
     if context.invoked_subcommand is None:
         from shuffledp.cli import tour
 
-        tour.run()
+        tour.run_tour()
 
 
 def run() -> None:
-    """Run the command line; bad input is one sentence on stderr and exit code 2."""
+    """Runs the command line; bad input prints one message on stderr and exits with code 2."""
     try:
         status = app(standalone_mode=False)
-    except BAD as error:
+    except USER_ERRORS as error:
         if os.environ.get("SHUFFLEDP_DEBUG") and not isinstance(error, TyperException | OSError | MemoryError):
             raise
-        _fail(sentence_of(error))
+        _exit_with_message(format_error(error))
     except (KeyboardInterrupt, typer.Abort):
-        _stopped()
+        _exit_interrupted()
     else:
         # The parser turns Ctrl-C into this status.
-        if status == STOPPED:
-            _stopped()
+        if status == INTERRUPT_EXIT_CODE:
+            _exit_interrupted()
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def sentence_of(error: Exception) -> str:
-    """What is said of bad input: one sentence, in the words of the command that stands in ``sys.argv``."""
+def format_error(error: Exception) -> str:
+    """Returns the message for an exception, with the name of the command in ``sys.argv``."""
     if isinstance(error, TyperException):
-        said = _sentence(error)
+        said = _format_parser_error(error)
     elif isinstance(error, MemoryError):
         said = "this needs more memory than there is; ask for less."
     elif isinstance(error, OSError):
         said = f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}."
     else:
-        said = _as_command(str(error))
+        said = _replace_function_name(str(error))
     return " ".join(said.split())
 
 
-def _stopped() -> None:
-    _fail("Stopped.", STOPPED)
+def _exit_interrupted() -> None:
+    _exit_with_message("Stopped.", INTERRUPT_EXIT_CODE)
 
 
-def _sentence(error: TyperException) -> str:
-    """The parser's complaint as a full sentence, with what was typed where it says so."""
+def _format_parser_error(error: TyperException) -> str:
+    """Returns the parser's message as a full sentence."""
     text = error.format_message() if hasattr(error, "format_message") else str(error)
-    text = NOT_PARSED.sub("expected a number such as 0.5 or 1e-8", text)
+    text = UNPARSED_NUMBER_PATTERN.sub("expected a number such as 0.5 or 1e-8", text)
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _as_command(message: str) -> str:
-    """A sentence of a Python function or class, which nobody called by typing a command, is the command's own."""
+def _replace_function_name(message: str) -> str:
+    """Replaces the name of a Python function or class at the head of a message by the command's name."""
     speaker, found, sentence = message.partition(": ")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    return f"{command}: {sentence}" if found and command not in ("", speaker) and _is_python(speaker) else message
+    return (
+        f"{command}: {sentence}" if found and command not in ("", speaker) and _is_python_callable(speaker) else message
+    )
 
 
-def _is_python(name: str) -> bool:
-    """Whether it is public in Python, and neither a mechanism, which commands name too, nor a word that is a thing."""
+def _is_python_callable(name: str) -> bool:
+    """Returns True if `name` is a public Python callable other than a mechanism.
+
+    Mechanisms, "plan" and "DistanceMatrix" are also words of the command line and stay in messages.
+    """
     import shuffledp
 
     if name in ("plan", "DistanceMatrix"):
@@ -112,11 +293,11 @@ def _is_python(name: str) -> bool:
 
 
 def _is_mechanism(what: object) -> bool:
-    from shuffledp.mechanisms.mechanism import Mechanism
+    from shuffledp.mechanisms.base.mechanism import Mechanism
 
     return isinstance(what, type) and issubclass(what, Mechanism)
 
 
-def _fail(message: str, status: int = 2) -> None:
-    print(f"shuffledp: {visible(message)}", file=sys.stderr)
+def _exit_with_message(message: str, status: int = 2) -> None:
+    print(f"shuffledp: {escape_line(message)}", file=sys.stderr)
     sys.exit(status)

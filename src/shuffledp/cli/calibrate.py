@@ -6,22 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from shuffledp.bounds.best import FULL
-from shuffledp.bounds.schedule import CONDITION
-from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
-from shuffledp.calibration.target import Target
-from shuffledp.cli import options, report as report_option, show
-from shuffledp.cli.bars import waiting
-from shuffledp.cli.randomizer import Choice
-from shuffledp.document import json_text, settings_text
+from shuffledp._core.formatting import format_json, format_settings
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
+from shuffledp.bounds.registry import FULL_EFFORT
+from shuffledp.calibration.calibrate import (
+    LOCAL_EPSILON_NAME,
+    PARTICIPATION_PARAMETERS,
+    Calibration,
+    RandomizerFactory,
+    find_parameter,
+    search,
+)
+from shuffledp.calibration.targets import Target
+from shuffledp.cli import options, output
+from shuffledp.cli.options import RandomizerOptions
+from shuffledp.cli.output import show_spinner
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.tuning import Tuning
-from shuffledp.statement.condition import conditions
-from shuffledp.statement.exposure import caution
-from shuffledp.statement.statement import Statement, facts_of
+from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
+from shuffledp.statement.statement import Statement, build_fact_rows, conditions, delta_warnings
 
-SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
+SETTING_ALIASES = {"local-epsilon": LOCAL_EPSILON_NAME, "epsilon-local": LOCAL_EPSILON_NAME}
 
 
 @options.takes_randomizer(
@@ -44,19 +48,19 @@ def command(
     users: Annotated[
         float | None, typer.Option(parser=options.number, help="Users whose messages are shuffled together.")
     ] = None,
-    of: options.Of = None,
+    of: options.PeopleSampledFrom = None,
     rate: options.Rate = None,
     rounds: Annotated[
         float | None, typer.Option(parser=options.number, help="How many rounds the target is for.")
     ] = None,
-    choice: Choice,
+    choice: RandomizerOptions,
     find: Annotated[
         str | None, typer.Option(help="local-epsilon, users, rounds, of, or a setting of the mechanism.")
     ] = None,
     bound: options.BoundName = "best",
     colluding: options.Colluding = 0,
-    report: report_option.Report = None,
-    effort: options.Effort = FULL,
+    report: options.Report = None,
+    effort: options.Effort = FULL_EFFORT,
     json: options.Json = False,
 ) -> None:
     """The most useful setting that meets a central target.
@@ -65,10 +69,10 @@ def command(
     most rounds, the fewest people to draw from (of) or another setting.
     """
     target = Target(epsilon, delta)
-    report_option.demand_place("calibrate", report)
-    tuning = _tuning(choice, find)
-    with waiting("Searching"):
-        build = _builder(choice, tuning)
+    options.check_report_path("calibrate", report)
+    tuning = _select_tunable(choice, find)
+    with show_spinner("Searching"):
+        build = _make_builder(choice, tuning)
         found = search(
             build, tuning, target, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
             effort=effort,
@@ -78,36 +82,38 @@ def command(
         if report is not None:
             if not found.epsilon.guarantee:
                 raise ValueError(f"calibrate: --report states a guarantee, and {bound} is none.")
-            report_option.write("calibrate", _statement(found, target, needed), report)
-    cautions = caution(delta, found.schedule.people)
+            options.write_statement("calibrate", _statement(found, target, needed), report)
+    cautions = delta_warnings(delta, found.schedule.population_size)
     if json:
-        typer.echo(json_text(document | ({"warnings": cautions} if cautions else {})))
+        typer.echo(format_json(document | ({"warnings": cautions} if cautions else {})))
     else:
         _print(found, target, "\n".join(cautions))
-        show.conditions(needed)
+        output.print_conditions(needed)
 
 
 def _statement(found: Calibration, target: Target, needed: tuple[str, ...]) -> Statement:
-    """What the setting that was found promises."""
+    """Returns the statement of the guarantee that the calibrated setting achieves."""
     setting = (
         found.setting.replace("_", " "),
         f"{found.value:,}" if isinstance(found.value, int) else repr(found.value),
     )
-    facts = [("target", str(target)), setting, *facts_of(found.mechanism, found.users, found.schedule.rows())]
-    known = None if found.known is None else found.known.epsilon(target.delta)
-    return Statement(found.epsilon, needed, known, found.curve, report_option.command_typed(), facts)
+    facts = [("target", str(target)), setting, *build_fact_rows(found.mechanism, found.users, found.schedule.rows())]
+    known = None if found.disclosed_sample_curve is None else found.disclosed_sample_curve.epsilon(target.delta)
+    return Statement(found.epsilon, needed, known, found.curve, options.format_command_line(), facts)
 
 
-def _tuning(choice: Choice, find: str | None) -> Tuning:
-    """What is searched: by default what the mechanism names first, or the local ε of any randomizer."""
-    known = catalogue.kind_of(choice.mechanism).tuning if choice.mechanism is not None else Mechanism.tuning
-    name = None if find is None else SPELLINGS.get(find, find.replace("-", "_"))
-    return named_tuning(known, name)
+def _select_tunable(choice: RandomizerOptions, find: str | None) -> TunableParameter:
+    """Returns the setting to search for: by default the mechanism's first, or the local ε of any randomizer."""
+    known = (
+        catalogue.find_buildable_class(choice.mechanism).tunable if choice.mechanism is not None else Mechanism.tunable
+    )
+    name = None if find is None else SETTING_ALIASES.get(find, find.replace("-", "_"))
+    return find_parameter(known, name)
 
 
-def _builder(choice: Choice, tuning: Tuning) -> Builder:
-    if tuning not in AROUND:
-        return choice.with_setting(tuning.name)
+def _make_builder(choice: RandomizerOptions, tuning: TunableParameter) -> RandomizerFactory:
+    if tuning not in PARTICIPATION_PARAMETERS:
+        return choice.builder_for_setting(tuning.name)
     made = choice.build()
     return lambda value: made
 
@@ -127,12 +133,12 @@ def _document(found: Calibration, target: Target) -> dict[str, Any]:
         "certified": value.certified,
         "guarantee": value.guarantee,
         "limit": found.limit,
-        "parameters": found.mechanism.told_parameters(),
-        **found.schedule.document(),
+        "parameters": found.mechanism.ratio_parameters(),
+        **found.schedule.to_document(),
     }
-    if found.known is not None:
-        left = target.reached(found.known).document(attacked=False)
-        document |= {"condition": CONDITION, "if_known": left}
+    if found.disclosed_sample_curve is not None:
+        left = target.evaluate(found.disclosed_sample_curve).document(attacked=False)
+        document |= {"condition": SAMPLING_SECRECY_CONDITION, "if_known": left}
     if isinstance(found.mechanism, Mechanism):
         document["mechanism"] = {"name": found.mechanism.name, **found.mechanism.settings()}
     return document
@@ -144,18 +150,18 @@ def _print(found: Calibration, target: Target, warning: str) -> None:
     standing = "guaranteed" if value.guarantee else "as printed, NOT a guarantee"
     pairs = [
         (found.setting.replace("_", " "), shown),
-        (f"central ε ({standing})", show.epsilon(value.upper)),
+        (f"central ε ({standing})", output.format_epsilon(value.upper)),
         ("target", str(target)),
-        *found.condition(),
-        ("users", show.crowd(found.users, found.curve.messages)),
+        *found.condition_rows(),
+        ("users", output.format_users(found.users, found.curve.messages)),
         *found.schedule.rows(),
         ("bound", value.bound),
         ("theorem", value.theorem),
-        *show.papers(value.theorem),
+        *output.paper_rows(value.theorem),
     ]
     if isinstance(found.mechanism, Mechanism):
-        settings = settings_text(found.mechanism.settings())
+        settings = format_settings(found.mechanism.settings())
         pairs.append(("mechanism", f"{found.mechanism.name}: {settings}"))
     if found.limit:
         pairs.append(("limit", found.limit))
-    show.rows("The most useful setting that meets the target", pairs, warning)
+    output.print_rows("The most useful setting that meets the target", pairs, warning)

@@ -1,4 +1,4 @@
-"""``shuffledp collect``, and its roles apart: ``encode``, ``shuffle`` or, day by day, ``release``, and ``estimate``."""
+"""``shuffledp collect``, its roles ``encode``, ``shuffle``, ``release`` and ``estimate``, and ``shuffledp ask``."""
 
 from __future__ import annotations
 
@@ -8,31 +8,94 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from shuffledp import collection, figure
-from shuffledp.cli import options, report as report_option, show
-from shuffledp.cli.bars import Bars
-from shuffledp.cli.ledger import LedgerGiven, NoLedger, Round, kept
-from shuffledp.cli.source import Origin, takes_input
-from shuffledp.collection import bundle, result
-from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.cluster.file_system import is_address
-from shuffledp.collection.cluster.frame_source import frame_of, is_for_spark
+from shuffledp import collection
+from shuffledp._core import plotting
+from shuffledp._core.formatting import format_json, format_percentage
+from shuffledp.cli import options, output
+from shuffledp.cli.ledger import LedgerOption, NoLedger, Round, resolve_ledger
+from shuffledp.cli.options import InputOptions, takes_input
+from shuffledp.cli.output import ProgressBars
+from shuffledp.collection import estimates, message_files
 from shuffledp.collection.collect import collect
-from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.engine.register import running
-from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.ledger import chosen_round
-from shuffledp.collection.manner import CONFIDENCE
-from shuffledp.collection.report import Report
-from shuffledp.document import json_text
-from shuffledp.planner.plan_file import Plan
-from shuffledp.service.campaign import Campaign
-from shuffledp.service.sealing import Sealing
-from shuffledp.tasks.adjustment import WAYS
-from shuffledp.tasks.given import lines_of
+from shuffledp.collection.engine import Engine, open_engine
+from shuffledp.collection.estimates import DEFAULT_CONFIDENCE
+from shuffledp.collection.input.base import is_address
+from shuffledp.collection.message_files import EncodedFile
+from shuffledp.collection.report import Report, ask
+from shuffledp.ledger.ledger import choose_round
+from shuffledp.planning.plan import Plan
+from shuffledp.service.campaign import Campaign, CampaignSealer
+from shuffledp.spark.engine import Spark
+from shuffledp.spark.frames import is_for_spark, read_frame
+from shuffledp.tasks.base import POST_PROCESSING_METHODS
+from shuffledp.tasks.domain import read_lines
 
-NEVER_AGAIN = (
+# --- shuffledp ask ---
+
+
+RANGE_SEPARATOR = "\x1f"
+"""Joins the two ends of a range into one word for the parser; no label contains it."""
+
+
+class TakesRanges(TyperCommand):
+    """A command that takes two words after every ``--range``; the parser supports lists of single words only."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        joined: list[str] = []
+        left = list(args)
+        while left:
+            word = left.pop(0)
+            joined.append(word)
+            if word == "--range" and len(left) < 2:
+                raise ValueError(f"ask: --range takes the first and the last value, got {' '.join(left) or 'nothing'}.")
+            if word == "--range":
+                joined.append(RANGE_SEPARATOR.join((left.pop(0), left.pop(0))))
+        return super().parse_args(ctx, joined)
+
+
+def ask_command(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What `collect` or `estimate` wrote.")],
+    range_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range", metavar="FIRST LAST", help="How many users from FIRST up to and including LAST; repeatable."
+        ),
+    ] = None,
+    quantile: Annotated[
+        list[float] | None,
+        typer.Option(
+            parser=options.number,
+            metavar="SHARE",
+            help="The first value that this share of users, 50% or 0.5, do not exceed; repeatable.",
+        ),
+    ] = None,
+    confidence: options.Confidence = DEFAULT_CONFIDENCE,
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """Ask a finished collection of ranges; costs no privacy.
+
+    Values are named as in the domain. Both ends of a range are included.
+    """
+    if not range_ and not quantile:
+        raise ValueError("ask: expected --range FIRST LAST or --quantile SHARE, got neither.")
+    ends = [pair.split(RANGE_SEPARATOR) for pair in range_ or ()]
+    ranges = [(first, last) for first, last in ends]
+    found = ask(directory, ranges=ranges, quantiles=quantile or (), confidence=confidence)
+    if json:
+        typer.echo(format_json({"confidence": confidence, "answers": [answer.document() for answer in found]}))
+        return
+    rows = []
+    for answer in found:
+        told = dict(answer.summary())
+        first = told.get("users", told.get("value", ""))
+        rows.append((answer.heading, f"{first}  ({told['interval']})"))
+    output.print_rows(f"Answers, with {format_percentage(confidence)} intervals", rows)
+
+
+RESHUFFLE_WARNING = (
     "The promise holds if these files are never shuffled again together with others, here or elsewhere: the difference "
     "would show what the others sent."
 )
@@ -43,14 +106,18 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")
 OptionsFile = Annotated[
     Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size (frequency).")
 ]
-Post = Annotated[
+PostProcessing = Annotated[
     str | None,
-    typer.Option("--post", metavar="WAY", help="Post-processing, told beside the estimates: " + ", ".join(WAYS) + "."),
+    typer.Option(
+        "--post",
+        metavar="WAY",
+        help="Post-processing, told beside the estimates: " + ", ".join(POST_PROCESSING_METHODS) + ".",
+    ),
 ]
 Results = Annotated[
     Path | None, typer.Option("--results", help="Write the table of estimates here, too: .csv, .parquet or .json.")
 ]
-Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
+AllowWeaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 RoundOfMessages = Annotated[
     int | None,
     typer.Option("--round", help="Which of the plan's rounds this is; by default the one the messages are of."),
@@ -58,10 +125,10 @@ RoundOfMessages = Annotated[
 RoundEncoded = Annotated[
     int | None, typer.Option("--round", help="Which of the plan's rounds this is; needed where it has several.")
 ]
-Drawn = Annotated[
+SampledInput = Annotated[
     bool, typer.Option("--drawn", help="The input is a sample that was drawn already; nobody may learn who is in it.")
 ]
-Seal = Annotated[
+SealingCampaign = Annotated[
     Path | None,
     typer.Option("--seal", metavar="CAMPAIGN", help="Seal each message to this campaign's analyst."),
 ]
@@ -74,55 +141,55 @@ Master = Annotated[str | None, typer.Option("--master", help="Spark's master; al
 
 
 @takes_input
-def command(
+def collect_command(
     plan: PlanFile,
-    source: Origin,
+    source: InputOptions,
     out: Annotated[
         str, typer.Option("--out", help="A new directory for messages, estimates and report; with spark any address.")
     ],
     engine: EngineName = "embedded",
     master: Master = None,
     key: Key = None,
-    ledger: LedgerGiven = None,
+    ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
-    allow_weaker: Weaker = False,
+    allow_weaker: AllowWeaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
     round_number: Round = None,
-    drawn: Drawn = False,
-    report_file: report_option.Report = None,
+    drawn: SampledInput = False,
+    report_file: options.Report = None,
     options_file: OptionsFile = None,
-    confidence: options.Confidence = CONFIDENCE,
-    post: Post = None,
+    confidence: options.Confidence = DEFAULT_CONFIDENCE,
+    post: PostProcessing = None,
     results: Results = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
-    report_option.demand_place("collect", report_file)
-    result.demand_place("collect", results)
+    options.check_report_path("collect", report_file)
+    estimates.check_output_path("collect", results)
     chosen = Plan.load(plan)
-    book = kept("collect", ledger, no_ledger, chosen)
-    with running(engine, Bars(), master) as started:
-        given, own = _rows(started, source.paths, source.delimiter, key, out)
+    book = resolve_ledger("collect", ledger, no_ledger, chosen)
+    with open_engine(engine, ProgressBars(), master) as started:
+        given, own = _open_input(started, source.paths, source.delimiter, key, out)
         report = collect(
             chosen, given, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
             engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
-            drawn=drawn, rules=source.rules, gather=source.gather, options=_asked("collect", options_file),
+            drawn=drawn, rules=source.rules, gather=source.gather, options=_read_options("collect", options_file),
             confidence=confidence, post=post, **own,
         )  # fmt: skip
-    _tell(report, out, json)
-    _state("collect", report, report_file)
-    _table("collect", report, results)
+    _print_report(report, out, json)
+    _write_statement("collect", report, report_file)
+    _write_results("collect", report, results)
 
 
 @takes_input
 def encode(
     plan: PlanFile,
-    source: Origin,
+    source: InputOptions,
     out: Annotated[Path, typer.Option("--out", help="A new file of messages, for the shuffler.")],
     round_number: RoundEncoded = None,
-    drawn: Drawn = False,
-    seal: Seal = None,
+    drawn: SampledInput = False,
+    seal: SealingCampaign = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -131,15 +198,15 @@ def encode(
     users = collection.encode(
         chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
         round_number=round_number, drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
-        wrapper=_sealing("encode", seal, round_number), progress=Bars(),
+        wrapper=_build_sealer("encode", seal, round_number), progress=ProgressBars(),
     )  # fmt: skip
-    messages = Bundle.open(out).messages
+    messages = EncodedFile.open(out).messages
     if json:
-        typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))
+        typer.echo(format_json({"users": users, "messages": messages, "out": str(out)}))
     else:
-        show.say(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
-        if chosen.mechanism.crowd.by_shuffler:
-            show.say("They are not private before the shuffler has drawn the noise, as the plan says.")
+        output.print_text(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
+        if chosen.mechanism.message_plan.has_shuffler_noise:
+            output.print_text("They are not private before the shuffler has drawn the noise, as the plan says.")
 
 
 def shuffle(
@@ -148,10 +215,10 @@ def shuffle(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Refuse fewer messages than this plan needs, and keep the ledger.")
     ] = None,
-    ledger: LedgerGiven = None,
+    ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     reservation: Reservation = None,
-    allow_weaker: Weaker = False,
+    allow_weaker: AllowWeaker = False,
     round_number: RoundOfMessages = None,
     sealed: Annotated[
         Path | None, typer.Option("--sealed", metavar="CAMPAIGN", help="With --plan: the messages are sealed to it.")
@@ -164,20 +231,29 @@ def shuffle(
         raise ValueError("shuffle: --reservation needs --plan.")
     if sealed is not None and plan is None:
         raise ValueError("shuffle: --sealed needs --plan; without a plan sealed messages are mixed as any others.")
-    # Without a plan nobody knows what the messages give away.
-    book = None if plan is None else kept("shuffle", ledger, no_ledger, Plan.load(plan))
+    # Without a plan, the privacy loss of the messages is unknown.
+    book = None if plan is None else resolve_ledger("shuffle", ledger, no_ledger, Plan.load(plan))
     messages = collection.shuffle(
-        inputs, out=out, plan=plan, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, wrapper=_sealing("shuffle", sealed, round_number, inputs), progress=Bars(),
-    )  # fmt: skip
+        inputs,
+        out=out,
+        plan=plan,
+        ledger=book,
+        reservation=reservation,
+        allow_weaker=allow_weaker,
+        round_number=round_number,
+        wrapper=_build_sealer("shuffle", sealed, round_number, inputs),
+        progress=ProgressBars(),
+    )
     if json:
-        typer.echo(json_text({"messages": messages, "out": str(out)}))
+        typer.echo(format_json({"messages": messages, "out": str(out)}))
     else:
-        show.say(f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
+        output.print_text(
+            f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in."
+        )
         if plan is None:
-            show.say("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
+            output.print_text("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
         if book is None:
-            show.say(NEVER_AGAIN)
+            output.print_text(RESHUFFLE_WARNING)
 
 
 def release(
@@ -188,98 +264,102 @@ def release(
     inputs: Annotated[
         list[Path] | None, typer.Argument(metavar="[MESSAGES]...", help="The day's files from `shuffledp encode`.")
     ] = None,
-    ledger: LedgerGiven = None,
+    ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
-    allow_weaker: Weaker = False,
+    allow_weaker: AllowWeaker = False,
     round_number: RoundOfMessages = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role day by day: release what is over today. All days are promised, and paid for, once."""
-    book = kept("release", ledger, no_ledger, Plan.load(plan))
+    book = resolve_ledger("release", ledger, no_ledger, Plan.load(plan))
     done = collection.release(
         inputs or [], plan=plan, day=day, state=state, out=out, ledger=book, allow_weaker=allow_weaker,
-        round_number=round_number, progress=Bars(),
+        round_number=round_number, progress=ProgressBars(),
     )  # fmt: skip
     if json:
-        typer.echo(json_text(asdict(done) | {"out": str(out)}))
+        typer.echo(format_json(asdict(done) | {"out": str(out)}))
         return
-    show.say(f"Day {day}: {done.messages:,} messages, noise among them, are public in {out}; delete what came in.")
+    output.print_text(
+        f"Day {day}: {done.messages:,} messages, noise among them, are public in {out}; delete what came in."
+    )
     aside = {"rows that are no messages": done.refused, "messages of another day": done.astray,
              "messages too few or too many": done.missing}  # fmt: skip
     told = ", ".join(f"{number:,} {words}" for words, number in aside.items() if number)
     if told:
-        show.say(f"For the shuffler alone: {told}.")
+        output.print_text(f"For the shuffler alone: {told}.")
 
 
 def estimate(
     plan: PlanFile,
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle` or `release`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
-    ledger: LedgerGiven = None,
+    ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     reservation: Reservation = None,
-    allow_weaker: Weaker = False,
+    allow_weaker: AllowWeaker = False,
     round_number: RoundOfMessages = None,
-    report_file: report_option.Report = None,
+    report_file: options.Report = None,
     options_file: OptionsFile = None,
-    confidence: options.Confidence = CONFIDENCE,
-    post: Post = None,
+    confidence: options.Confidence = DEFAULT_CONFIDENCE,
+    post: PostProcessing = None,
     results: Results = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
-    report_option.demand_place("estimate", report_file)
-    result.demand_place("estimate", results)
+    options.check_report_path("estimate", report_file)
+    estimates.check_output_path("estimate", results)
     chosen = Plan.load(plan)
-    book = kept("estimate", ledger, no_ledger, chosen)
+    book = resolve_ledger("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(
         chosen, messages, out=out, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, options=_asked("estimate", options_file), confidence=confidence, post=post,
-        progress=Bars(),
+        round_number=round_number, options=_read_options("estimate", options_file), confidence=confidence, post=post,
+        progress=ProgressBars(),
     )  # fmt: skip
-    _tell(report, out, json)
-    _state("estimate", report, report_file)
-    _table("estimate", report, results)
+    _print_report(report, out, json)
+    _write_statement("estimate", report, report_file)
+    _write_results("estimate", report, results)
 
 
-def _state(who: str, report: Report, path: Path | None) -> None:
-    """The statement, where it was asked for."""
+def _write_statement(who: str, report: Report, path: Path | None) -> None:
+    """Writes the statement of the guarantee if a path is given."""
     if path is not None:
-        report_option.write(who, report.guarantee.statement(report_option.command_typed()), path)
+        options.write_statement(who, report.guarantee.statement(options.format_command_line()), path)
 
 
-def _table(who: str, report: Report, path: Path | None) -> None:
-    """The estimates as a table of their own, where it was asked for."""
+def _write_results(who: str, report: Report, path: Path | None) -> None:
+    """Writes the estimates as a table if a path is given."""
     if path is not None:
         try:
             report.save(path)
         except OSError as error:
             raise ValueError(f"{who}: could not write the results to {path}: {error.strerror}.") from None
-        show.written("table of results", path)
+        output.print_written_path("table of results", path)
 
 
-def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
-    """The options that a file asks for, where one is given."""
-    return None if file is None else lines_of(file, who)
+def _read_options(who: str, file: Path | None) -> tuple[str, ...] | None:
+    """Returns the options listed in a file, or None without a file."""
+    return None if file is None else read_lines(file, who)
 
 
-def _sealing(who: str, file: Path | None, round_number: int | None, messages: Sequence[Path] = ()) -> Sealing | None:
-    """The sealing of messages to a campaign's analyst; messages that are there tell their round."""
+def _build_sealer(
+    who: str, file: Path | None, round_number: int | None, messages: Sequence[Path] = ()
+) -> CampaignSealer | None:
+    """Returns the sealing of messages to a campaign's analyst; the messages determine the round if none is given."""
     if file is None:
         return None
     campaign = Campaign.load(file)
     for path in messages if round_number is None else ():
-        found = Sealing.of_messages(campaign, Bundle.open(bundle.files_of(path)[0]).plan)
-        return found or Sealing(campaign, campaign.plan.round_numbers[0])
-    return Sealing(campaign, chosen_round(who, campaign.plan, round_number, None))
+        found = CampaignSealer.from_identity(campaign, EncodedFile.open(message_files.list_encoded_files(path)[0]).plan)
+        return found or CampaignSealer(campaign, campaign.plan.round_numbers[0])
+    return CampaignSealer(campaign, choose_round(who, campaign.plan, round_number, None))
 
 
-def _rows(
+def _open_input(
     engine: Engine, paths: tuple[str, ...], delimiter: str | None, key: list[str] | None, out: str
 ) -> tuple[Any, dict[str, Any]]:
-    """The input as ``collect`` takes it, and what else it needs to know: Spark reads addresses and tables itself."""
+    """Returns the input for ``collect`` and further arguments; Spark reads addresses and tables itself."""
     theirs = [path for path in paths if is_for_spark(path)]
     if not theirs and not is_address(out) and not key:
         return paths, {"delimiter": delimiter}
@@ -289,16 +369,16 @@ def _rows(
         raise ValueError(
             "collect: expected addresses that Spark reads, such as file:/data, got a path of this machine."
         )
-    return frame_of(engine.session, paths, delimiter), {"key": key}
+    return read_frame(engine.session, paths, delimiter), {"key": key}
 
 
-def _tell(report: Report, out: Path | str, json: bool) -> None:
+def _print_report(report: Report, out: Path | str, json: bool) -> None:
     if json:
-        typer.echo(json_text(report.document() | {"out": str(out)}))
+        typer.echo(format_json(report.document() | {"out": str(out)}))
         return
-    show.rows(report.heading, report.summary())
-    show.conditions(report.guarantee.conditions())
-    left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
-    show.say(f"\n{report.remark}\n{left} were written to {out}.")
-    if report.alone():
-        show.say(report.alone())
+    output.print_rows(report.heading, report.summary())
+    output.print_conditions(report.guarantee.conditions())
+    left = "Report, estimates and plot" if plotting.has_matplotlib() else "Report and estimates"
+    output.print_text(f"\n{report.remark}\n{left} were written to {out}.")
+    if report.private_counts_text():
+        output.print_text(report.private_counts_text())

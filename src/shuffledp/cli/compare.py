@@ -13,25 +13,22 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp import figure as figures
-from shuffledp.bounds.compare import ComparedBound, Comparison, compare
-from shuffledp.bounds.comparison_sweep import compare_along
-from shuffledp.bounds.schedule import CONDITION, Schedule
-from shuffledp.bounds.sweep import LOCAL, USERS
-from shuffledp.cli import options, show, sweep
-from shuffledp.cli.bars import Bars, waiting
-from shuffledp.cli.randomizer import Choice
-from shuffledp.cli.show import Console
-from shuffledp.document import json_text, typed
-from shuffledp.privacy.value import BoundValue
-from shuffledp.statement.condition import conditions
+from shuffledp._core import plotting
+from shuffledp._core.formatting import format_exact, format_json
+from shuffledp.bounds.compare import LOCAL_EPSILON, USERS, ComparedBound, Comparison, compare, compare_along
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
+from shuffledp.cli import amplify, options, output
+from shuffledp.cli.options import RandomizerOptions
+from shuffledp.cli.output import Console, ProgressBars, show_spinner
+from shuffledp.privacy.curve import BoundValue
+from shuffledp.statement.statement import conditions
 
-POINTS = 25
-LEAST, MOST = 0.1, 6.0
-"""The local ε that a plot covers, and in how many points."""
-REACH = 100
-"""By which factor fewer and more users are looked at."""
-AXES = (LOCAL, USERS)
+PLOT_POINTS = 25
+MIN_PLOT_EPSILON, MAX_PLOT_EPSILON = 0.1, 6.0
+"""Range of the local ε in a plot, covered by POINTS points."""
+PLOT_USERS_RATIO = 100
+"""A plot covers from 1/REACH to REACH times the given number of users."""
+AXES = (LOCAL_EPSILON, USERS)
 
 
 @options.takes_randomizer("compare")
@@ -39,15 +36,15 @@ def command(
     *,
     users: options.MaybeUsers = None,
     delta: options.Delta,
-    choice: Choice,
+    choice: RandomizerOptions,
     colluding: options.Colluding = 0,
-    of: options.Of = None,
+    of: options.PeopleSampledFrom = None,
     rate: options.Rate = None,
     rounds: options.Rounds = 1,
     plot: Annotated[
         Path | None, typer.Option(help="Draw every bound along --against to this file (png, pdf, svg).")
     ] = None,
-    curve_file: sweep.CurveFile = None,
+    curve_file: amplify.CurveFile = None,
     against: Annotated[
         str | None,
         typer.Option(metavar="AXIS", help="local-epsilon (the default where there is one) or users."),
@@ -59,22 +56,22 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Every bound side by side, and the best known attack."""
-    wanted = _Wanted(plot, curve_file, _axis(choice, against), range_)
-    wanted.demand(against)
-    schedule = options.schedule_of("compare", users, of, rate, rounds)
-    if rate is not None and wanted.is_wanted and wanted.axis == USERS:
+    wanted = _ComparisonOutput(plot, curve_file, _select_axis(choice, against), range_)
+    wanted.check(against)
+    schedule = options.build_participation("compare", users, of, rate, rounds)
+    if rate is not None and wanted.is_requested and wanted.axis == USERS:
         raise ValueError("compare: how many users come follows from --of and --rate; draw --against local-epsilon.")
     asked = partial(compare, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
-    with waiting("Comparing"):
+    with show_spinner("Comparing"):
         randomizer = choice.build()
         result = asked(randomizer, users=users)
     needed = conditions(randomizer, schedule, colluding=int(colluding))
     wanted.write(choice, asked, schedule, delta)
     if json:
-        typer.echo(json_text(_document(result, delta) | {"conditions": list(needed)}))
+        typer.echo(format_json(_document(result, delta) | {"conditions": list(needed)}))
     else:
-        _print(result, delta)
-        show.conditions(needed)
+        _print_comparison(result, delta)
+        output.print_conditions(needed)
 
 
 def _document(result: Comparison, delta: float) -> dict[str, Any]:
@@ -84,17 +81,21 @@ def _document(result: Comparison, delta: float) -> dict[str, Any]:
         "delta": delta,
         "lower": result.lower,
         "best": result.best.bound,
-        "bounds": [_row(row) for row in result.rows],
-        **({} if result.schedule is None else result.schedule.document()),
-        **({} if result.known is None else {"condition": CONDITION, "if_known": _known(result.known)}),
+        "bounds": [_row_document(row) for row in result.rows],
+        **({} if result.schedule is None else result.schedule.to_document()),
+        **(
+            {}
+            if result.disclosed_sample_value is None
+            else {"condition": SAMPLING_SECRECY_CONDITION, "if_known": _known_document(result.disclosed_sample_value)}
+        ),
     }
 
 
-def _known(value: BoundValue) -> dict[str, Any]:
+def _known_document(value: BoundValue) -> dict[str, Any]:
     return value.document(attacked=False)
 
 
-def _row(row: ComparedBound) -> dict[str, Any]:
+def _row_document(row: ComparedBound) -> dict[str, Any]:
     said = {} if row.value is None else row.value.document(attacked=False)
     return {
         "bound": row.bound,
@@ -106,10 +107,10 @@ def _row(row: ComparedBound) -> dict[str, Any]:
     }
 
 
-def _print(result: Comparison, delta: float) -> None:
+def _print_comparison(result: Comparison, delta: float) -> None:
     rounds = "" if result.schedule is None or result.schedule.rounds == 1 else f", {result.schedule.rounds:,} rounds"
     table = Table(
-        title=Text(f"ε at δ = {typed(delta)} for {result.users:,} users{rounds}"), title_justify="left", box=None
+        title=Text(f"ε at δ = {format_exact(delta)} for {result.users:,} users{rounds}"), title_justify="left", box=None
     )
     table.add_column("bound")
     table.add_column("ε", justify="right")
@@ -119,38 +120,40 @@ def _print(result: Comparison, delta: float) -> None:
             table.add_row(row.bound, "–", Text(row.reason, style="dim"))
             continue
         theorem = Text(row.theorem) if row.value.guarantee else Text(f"{row.theorem}: NOT a guarantee", style="red")
-        table.add_row(row.bound, show.epsilon(row.value.upper), theorem)
+        table.add_row(row.bound, output.format_epsilon(row.value.upper), theorem)
     console = Console()
     console.print(table)
     best = result.best
     assert best.value is not None
-    console.print(f"\nBest guarantee: {show.epsilon_is(best.value.upper)} by {best.bound}.", highlight=False)
+    console.print(
+        f"\nBest guarantee: {output.format_epsilon_equation(best.value.upper)} by {best.bound}.", highlight=False
+    )
     if result.lower is None:
-        why = f": {result.why_no_attack}" if result.why_no_attack else "."
+        why = f": {result.missing_attack_reason}" if result.missing_attack_reason else "."
         console.print(f"No attack is known for this input{why}", highlight=False)
     elif result.lower > 0:
         gap = 100 * (best.value.upper / result.lower - 1)
         far = f": the gap is {gap:.3g}%" if math.isfinite(gap) else ""
-        attained = f"A concrete attack on a constructed dataset achieves ε = {show.lower(result.lower)}"
+        attained = f"A concrete attack on a constructed dataset achieves ε = {output.format_lower(result.lower)}"
         console.print(f"{attained}{far}.", highlight=False)
     else:
         console.print("The known attacks attain no positive ε.")
-    for name, words in result.told_schedule():
+    for name, words in result.participation_rows():
         console.print(Text(f"{name.capitalize()}: {words}."))
 
 
-def _axis(choice: Choice, against: str | None) -> str:
-    """What changes along the figure: the local ε, or the users where a protocol has none."""
+def _select_axis(choice: RandomizerOptions, against: str | None) -> str:
+    """Returns the figure's axis: the local ε, or the users if the protocol has no local ε."""
     if against is not None and against not in AXES:
         raise ValueError(f"compare: --against must be one of {', '.join(AXES)}, got {against!r}.")
-    if against == LOCAL and choice.epsilon_local is None:
-        raise ValueError(f"compare: --against {LOCAL} needs --epsilon-local.")
-    return against or (USERS if choice.epsilon_local is None else LOCAL)
+    if against == LOCAL_EPSILON and choice.epsilon_local is None:
+        raise ValueError(f"compare: --against {LOCAL_EPSILON} needs --epsilon-local.")
+    return against or (USERS if choice.epsilon_local is None else LOCAL_EPSILON)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Wanted:
-    """The figure and the file that were asked for, and along which axis."""
+class _ComparisonOutput:
+    """The files to write, and the axis along which the bounds are computed."""
 
     plot: Path | None
     curve: Path | None
@@ -158,57 +161,67 @@ class _Wanted:
     range: tuple[float, float] | None
 
     @property
-    def is_wanted(self) -> bool:
+    def is_requested(self) -> bool:
         return self.plot is not None or self.curve is not None
 
-    def demand(self, against: str | None) -> None:
-        """Refuse before anything is computed what could not be written."""
-        figures.demand_place("compare", self.plot)
-        sweep.demand_curve("compare", self.curve)
-        if not self.is_wanted and (against is not None or self.range is not None):
+    def check(self, against: str | None) -> None:
+        """Raises ValueError if a file cannot be written, before anything is computed."""
+        plotting.check_plot_path("compare", self.plot)
+        amplify.check_curve_path("compare", self.curve)
+        if not self.is_requested and (against is not None or self.range is not None):
             raise ValueError(
                 "compare: --against and --range are about the figure; add --plot FILE or --curve FILE.csv."
             )
         if self.range is not None and not 0 < self.range[0] < self.range[1] < math.inf:
             raise ValueError("compare: --range must be two numbers above 0, the smaller one first.")
 
-    def write(self, choice: Choice, asked: partial[Comparison], schedule: Schedule, delta: float) -> None:
-        if not self.is_wanted:
+    def write(
+        self, choice: RandomizerOptions, asked: partial[Comparison], schedule: Participation, delta: float
+    ) -> None:
+        if not self.is_requested:
             return
-        own = choice.epsilon_local if self.axis == LOCAL else float(schedule.expected)
+        own = choice.epsilon_local if self.axis == LOCAL_EPSILON else float(schedule.expected_users)
         assert own is not None, "a local ε is demanded where it is the axis"
         found = compare_along(
-            lambda place: self._at(place, choice, asked, schedule), self._places(own, schedule.of), axis=self.axis,
-            asked=own, about=_about(choice, schedule, self.axis, delta), progress=Bars(),
-        )  # fmt: skip
+            lambda place: self._compare_at(place, choice, asked, schedule),
+            self._axis_values(own, schedule.of),
+            axis=self.axis,
+            asked=own,
+            about=_figure_title(choice, schedule, self.axis, delta),
+            progress=ProgressBars(),
+        )
         if self.curve is not None:
             found.save(self.curve)
-            show.note(f"The curve was written to {self.curve}.")
+            output.print_note(f"The curve was written to {self.curve}.")
         if self.plot is not None:
             found.plot(self.plot)
-            show.note(f"The figure was written to {self.plot}.")
+            output.print_note(f"The figure was written to {self.plot}.")
 
-    def _at(self, place: float, choice: Choice, asked: partial[Comparison], schedule: Schedule) -> Comparison:
-        if self.axis == LOCAL:
-            # Coins say themselves how many come.
-            users = None if asked.keywords["rate"] is not None else schedule.expected
+    def _compare_at(
+        self, place: float, choice: RandomizerOptions, asked: partial[Comparison], schedule: Participation
+    ) -> Comparison:
+        if self.axis == LOCAL_EPSILON:
+            # With --rate the number of users follows from the rate.
+            users = None if asked.keywords["rate"] is not None else schedule.expected_users
             return asked(dataclasses.replace(choice, epsilon_local=place).build(), users=users)
         return asked(choice.build(), users=place)
 
-    def _places(self, own: float, of: float | None) -> list[float]:
-        if self.axis == LOCAL:
-            low, high = self.range or (LEAST, max(MOST, own))
-            return sorted({*np.linspace(low, high, POINTS).tolist(), *([own] if low <= own <= high else [])})
-        low, high = self.range or (max(2.0, own / REACH), min(own * REACH, of or math.inf))
-        return sorted({float(round(x)) for x in (*np.geomspace(low, high, POINTS), own)})
+    def _axis_values(self, own: float, of: float | None) -> list[float]:
+        if self.axis == LOCAL_EPSILON:
+            low, high = self.range or (MIN_PLOT_EPSILON, max(MAX_PLOT_EPSILON, own))
+            return sorted({*np.linspace(low, high, PLOT_POINTS).tolist(), *([own] if low <= own <= high else [])})
+        low, high = self.range or (max(2.0, own / PLOT_USERS_RATIO), min(own * PLOT_USERS_RATIO, of or math.inf))
+        return sorted({float(round(x)) for x in (*np.geomspace(low, high, PLOT_POINTS), own)})
 
 
-def _about(choice: Choice, schedule: Schedule, axis: str, delta: float) -> str:
-    """Whose bounds they are, and what does not change along them."""
+def _figure_title(choice: RandomizerOptions, schedule: Participation, axis: str, delta: float) -> str:
+    """Returns the figure's title: the randomizer, and the parameters that are constant along the axis."""
     settings = f" ({', '.join(choice.settings)})" if choice.settings else ""
-    any_one = "any randomizer with local ε₀" if axis == LOCAL else "a randomizer of these parameters"
+    any_one = "any randomizer with local ε₀" if axis == LOCAL_EPSILON else "a randomizer of these parameters"
     subject = f"{choice.mechanism}{settings}" if choice.mechanism else any_one
-    local = "" if axis == LOCAL or choice.epsilon_local is None else f", ε₀ = {typed(choice.epsilon_local)}"
-    crowd = "" if axis == USERS else f", {schedule.expected:,} users"
+    local = (
+        "" if axis == LOCAL_EPSILON or choice.epsilon_local is None else f", ε₀ = {format_exact(choice.epsilon_local)}"
+    )
+    crowd = "" if axis == USERS else f", {schedule.expected_users:,} users"
     rounds = "" if schedule.rounds == 1 else f", {schedule.rounds:,} rounds"
-    return f"{subject}{local}{crowd}{rounds}, δ = {figures.scientific(delta)}"
+    return f"{subject}{local}{crowd}{rounds}, δ = {plotting.format_scientific(delta)}"

@@ -9,29 +9,29 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from shuffledp import argument
+from shuffledp._core import validation
+from shuffledp._core.formatting import format_exact, format_json
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.best import FULL
-from shuffledp.bounds.schedule import Schedule
-from shuffledp.cli import options, show
-from shuffledp.cli.bars import waiting
-from shuffledp.cli.randomizer import Choice
-from shuffledp.cli.show import Console
-from shuffledp.composition.sequential import compose
-from shuffledp.document import json_text, typed
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.opt_out import OptOut
-from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.mixed_crowd import Crowd
-from shuffledp.privacy.randomizer import MayMix
-from shuffledp.privacy.value import BoundValue
-from shuffledp.statement.condition import RANDOMNESS, conditions
+from shuffledp.bounds.mixed_populations import Crowd
+from shuffledp.bounds.participation import Participation
+from shuffledp.bounds.registry import FULL_EFFORT
+from shuffledp.cli import options, output
+from shuffledp.cli.options import RandomizerOptions
+from shuffledp.cli.output import Console, show_spinner
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.custom.opt_out import OptOut
+from shuffledp.privacy.composition import compose
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.randomizer import HasMixedUsers
+from shuffledp.statement.statement import RANDOMNESS_CONDITION, conditions
 
-WHO = "crowd"
-EACH = "Everybody runs the randomizer of her group, with fresh secret randomness, and sends nothing else."
+CROWD_PREFIX = "crowd"
+GROUP_RANDOMNESS_CONDITION = (
+    "Everybody runs the randomizer of her group, with fresh secret randomness, and sends nothing else."
+)
 
 
-@options.takes_randomizer(WHO, "mechanism", "mechanism_file", "set_")
+@options.takes_randomizer(CROWD_PREFIX, "mechanism", "mechanism_file", "set_")
 def command(
     *,
     group: Annotated[
@@ -41,55 +41,58 @@ def command(
     opt_outs: Annotated[
         float, typer.Option(parser=options.number, help="People who send messages that depend on nothing.")
     ] = 0,
-    choice: Choice,
+    choice: RandomizerOptions,
     delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
     colluding: Annotated[
         float, typer.Option(parser=options.number, help="Users, of any groups, who tell the analyst their messages.")
     ] = 0,
     rounds: options.Rounds = 1,
-    effort: options.Effort = FULL,
+    effort: options.Effort = FULL_EFFORT,
     json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of a user of each group, where groups differ in their local ε or their table."""
     if (delta is None) == (epsilon is None):
         raise ValueError("crowd: give either --delta (to get ε) or --epsilon (to get δ).")
-    times = argument.count(WHO, "rounds", rounds)
-    with waiting("Amplifying"):
-        groups = dict(_group(choice, text) for text in group)
+    times = validation.count(CROWD_PREFIX, "rounds", rounds)
+    with show_spinner("Amplifying"):
+        groups = dict(_parse_group(choice, text) for text in group)
         if len(groups) < len(group):
             raise ValueError("crowd: expected each --group once; add up the users of equal ones.")
-        people = argument.count(WHO, "opt-outs", opt_outs, at_least=0)
-        members: dict[MayMix, float] = dict(groups.items())
+        people = validation.count(CROWD_PREFIX, "opt-outs", opt_outs, at_least=0)
+        members: dict[HasMixedUsers, float] = dict(groups.items())
         if people:
             members[OptOut(next(iter(groups)))] = people
-        with argument.said_by(WHO, "amplify", "Crowd"):
+        with validation.relabel_errors(CROWD_PREFIX, "amplify", "Crowd"):
             crowd = Crowd(members)
             curve = amplify(crowd, colluding=colluding, effort=effort)
-        found = [(one, int(groups[one]), _asked(compose(curve.of(one), times), delta, epsilon)) for one in groups]
+        found = [
+            (one, int(groups[one]), _evaluate_curve(compose(curve.group_curve(one), times), delta, epsilon))
+            for one in groups
+        ]
     needed = _conditions(next(iter(groups)), crowd, times, int(colluding))
     if json:
         document = _document(crowd, found, people, times, int(colluding))
-        typer.echo(json_text(document | {"conditions": needed}))
+        typer.echo(format_json(document | {"conditions": needed}))
         return
-    _show(
+    _print_groups(
         found,
         people,
         times,
         "ε" if epsilon is None else "δ",
-        f"δ = {typed(delta or 0.0)}" if epsilon is None else f"ε = {typed(epsilon)}",
+        f"δ = {format_exact(delta or 0.0)}" if epsilon is None else f"ε = {format_exact(epsilon)}",
     )
-    show.conditions(needed)
+    output.print_conditions(needed)
 
 
 def _conditions(one: Mechanism, crowd: Crowd, rounds: int, colluding: int) -> list[str]:
-    """What must be so for everybody's guarantee, whichever group she is of."""
-    told = conditions(one, Schedule(crowd.users, rounds=rounds), colluding=colluding)
-    return [EACH if sentence == RANDOMNESS else sentence for sentence in told]
+    """Returns the conditions under which the guarantees hold for users of every group."""
+    told = conditions(one, Participation(crowd.users, rounds=rounds), colluding=colluding)
+    return [GROUP_RANDOMNESS_CONDITION if sentence == RANDOMNESS_CONDITION else sentence for sentence in told]
 
 
-def _group(choice: Choice, text: str) -> tuple[Mechanism, float]:
-    """One --group as typed."""
+def _parse_group(choice: RandomizerOptions, text: str) -> tuple[Mechanism, float]:
+    """Parses one --group into a mechanism and its number of users."""
     name, found, number = text.rpartition(":")
     try:
         users = float(number)
@@ -102,7 +105,7 @@ def _group(choice: Choice, text: str) -> tuple[Mechanism, float]:
     except ValueError:
         if choice.mechanism is not None:
             raise ValueError(f"crowd: --group takes EPSILON:USERS where there is --mechanism, got {text!r}.") from None
-        built = Choice(WHO, table=Path(name)).build()
+        built = RandomizerOptions(CROWD_PREFIX, table=Path(name)).build()
     else:
         if choice.mechanism is None:
             raise ValueError("crowd: --group EPSILON:USERS needs --mechanism.")
@@ -111,32 +114,32 @@ def _group(choice: Choice, text: str) -> tuple[Mechanism, float]:
     return built, users
 
 
-def _asked(curve: PrivacyCurve, delta: float | None, epsilon: float | None) -> BoundValue:
+def _evaluate_curve(curve: PrivacyCurve, delta: float | None, epsilon: float | None) -> BoundValue:
     return curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0)
 
 
-Found = list[tuple[Mechanism, int, BoundValue]]
+GroupBounds = list[tuple[Mechanism, int, BoundValue]]
 
 
-def _document(crowd: Crowd, found: Found, opt_outs: int, rounds: int, colluding: int) -> dict[str, Any]:
+def _document(crowd: Crowd, found: GroupBounds, opt_outs: int, rounds: int, colluding: int) -> dict[str, Any]:
     return {
         "users": crowd.users,
         "opt_outs": opt_outs,
         "colluding": colluding,
         "rounds": rounds,
-        "groups": [{"mechanism": one.document(), "users": users, **value.document()} for one, users, value in found],
+        "groups": [{"mechanism": one.to_document(), "users": users, **value.document()} for one, users, value in found],
         "worst": max(range(len(found)), key=lambda place: found[place][2].upper),
     }
 
 
-def _show(found: Found, opt_outs: int, rounds: int, answer: str, given: str) -> None:
+def _print_groups(found: GroupBounds, opt_outs: int, rounds: int, answer: str, given: str) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("group", "users", f"{answer} (guaranteed)", "attack", "bound"):
         table.add_column(name, justify="left" if name in ("group", "bound") else "right", overflow="fold")
     for one, users, value in found:
-        shown = show.epsilon(value.upper) if answer == "ε" else show.upper(value.upper)
-        attained = "none known" if value.lower is None else show.lower(value.lower)
-        table.add_row(f"{one.name}, local ε {typed(one.epsilon)}", f"{users:,}", shown, attained, value.bound)
+        shown = output.format_epsilon(value.upper) if answer == "ε" else output.format_upper(value.upper)
+        attained = "none known" if value.lower is None else output.format_lower(value.lower)
+        table.add_row(f"{one.name}, local ε {format_exact(one.epsilon)}", f"{users:,}", shown, attained, value.bound)
     if opt_outs:
         table.add_row("opt-outs", f"{opt_outs:,}", "–", "–", "")
     console = Console()

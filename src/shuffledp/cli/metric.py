@@ -1,4 +1,4 @@
-"""``shuffledp metric``: distances as privacy budgets, from a matrix, a list of points or a range."""
+"""``shuffledp metric``: metric privacy for a matrix of distances, a list of points or a range of numbers."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp import argument, figure as figures
-from shuffledp.array import Floats
-from shuffledp.cli import options, show
-from shuffledp.cli.bars import Bars
-from shuffledp.cli.once import OnceEach
-from shuffledp.cli.show import Console
-from shuffledp.document import json_text, typed
-from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
-from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
-from shuffledp.metric.amplified import AmplifiedMetric
-from shuffledp.metric.lower import lower_bound
-from shuffledp.metric.noise import AnyNoise, noise_names, noise_of
-from shuffledp.metric.solver import LocalMetric, LocalMetricSolver
-from shuffledp.privacy.number_file import read_numbers
-from shuffledp.privacy.space import DistanceMatrix, Segment
-from shuffledp.privacy.value import BoundValue
-from shuffledp.tasks.frequency import Frequency
+from shuffledp._core import plotting, validation
+from shuffledp._core.formatting import format_exact, format_json
+from shuffledp._core.types import Floats
+from shuffledp.bounds.local_metric_solver import LocalMetric, LocalMetricSolver
+from shuffledp.bounds.metric_amplification import (
+    Amplification,
+    AmplifiedMetric,
+    AnyNoise,
+    MetricVariationRatio,
+    all_amplifications,
+    find_amplification,
+    find_noise,
+    noise_names,
+)
+from shuffledp.bounds.metric_comparison import ComparedPair, compare_pairs, lower_bound
+from shuffledp.cli import options, output
+from shuffledp.cli.app import UniqueOptionsGroup
+from shuffledp.cli.output import Console, ProgressBars
+from shuffledp.mechanisms.metric.exponential import PaddedExponential
+from shuffledp.privacy.curve import BoundValue
+from shuffledp.privacy.metric_space import DistanceMatrix, Segment, read_numbers
+from shuffledp.tasks.counting import Frequency
 
 app = typer.Typer(
-    cls=OnceEach,
+    cls=UniqueOptionsGroup,
     help="Metric privacy: near inputs are hidden better than far ones.",
     add_completion=False,
     rich_markup_mode=None,
@@ -57,12 +62,12 @@ NoiseName = Annotated[
     ),
 ]
 
-STEPS = 10
+DEFAULT_STEPS = 10
 
 
 @dataclass(frozen=True)
-class SpaceChoice:
-    """The options that name a space, as typed."""
+class MetricSpaceOptions:
+    """The options that describe a metric space, as typed."""
 
     command: str
     matrix: Path | None
@@ -88,24 +93,24 @@ class SpaceChoice:
         places = read_numbers(self.command, self.points)
         return DistanceMatrix.from_degrees(places, rate) if self.degrees else DistanceMatrix.from_points(places, rate)
 
-    def finite(self) -> DistanceMatrix:
+    def build_finite(self) -> DistanceMatrix:
         space = self.build()
         if not isinstance(space, DistanceMatrix):
             raise ValueError(f"{self.command}: expected --matrix or --points, got --range.")
         return space
 
 
-def _amplification(command: str, bound: str, noise: str) -> Amplification:
-    chosen = amplification_of(bound)
+def _build_amplification(command: str, bound: str, noise: str) -> Amplification:
+    chosen = find_amplification(bound)
     if noise == AnyNoise.name:
         return chosen
     if not isinstance(chosen, MetricVariationRatio):
         raise ValueError(f"{command}: --noise goes with --bound variation-ratio or all-crowds, got {bound}.")
-    return type(chosen)(noise_of(noise))
+    return type(chosen)(find_noise(noise))
 
 
-def _only_for(noise: str) -> str:
-    """The condition that a noise is, as a sentence after another."""
+def _describe_noise_restriction(noise: str) -> str:
+    """Returns the sentence that restricts a result to one kind of noise; empty for any noise."""
     return "" if noise == AnyNoise.name else f" Holds for {noise} noise only."
 
 
@@ -127,12 +132,12 @@ def amplify(
     json: options.Json = False,
 ) -> None:
     """The distances that are left after shuffling."""
-    figures.demand_place("metric amplify", plot)
+    plotting.check_plot_path("metric amplify", plot)
     if steps is not None and range_ is None:
         raise ValueError("metric amplify: --steps goes with --range.")
-    space = SpaceChoice("metric amplify", matrix, points, degrees, range_, rate).build()
+    space = MetricSpaceOptions("metric amplify", matrix, points, degrees, range_, rate).build()
     metric = AmplifiedMetric(
-        space, argument.count("metric", "users", users), delta, _amplification("metric amplify", bound, noise)
+        space, validation.count("metric", "users", users), delta, _build_amplification("metric amplify", bound, noise)
     )
     document: dict[str, Any] = {
         "users": metric.users,
@@ -145,27 +150,27 @@ def amplify(
         "largest_local": space.diameter,
     }
     if isinstance(space, DistanceMatrix):
-        amplified = _all_pairs(space, "Amplifying", lambda a, b: metric(a, b).upper)
+        amplified = _compute_all_pairs(space, "Amplifying", lambda a, b: metric(a, b).upper)
         document |= {"local": space.matrix.tolist(), "amplified": amplified.tolist()}
-        # Two pairs that are equally far apart may differ after shuffling: dots, no line.
+        # Two pairs at equal local distance may differ after shuffling, so points are drawn and no line.
         drawn, style = [(float(space.matrix[pair]), float(amplified[pair])) for pair in space.pairs()], "o"
     else:
-        values = _along(metric, space, STEPS if steps is None else steps)
+        values = _amplify_along(metric, space, DEFAULT_STEPS if steps is None else steps)
         document["distances"] = [
             {"distance": distance / space.rate, "local": distance, "amplified": v.document(attacked=False)["epsilon"]}
             for distance, v in values
         ]
         drawn, style = [(distance, v.upper) for distance, v in values], "o-"
     if plot is not None:
-        title = f"{metric.amplification.name}, {metric.users:,} users, δ = {figures.scientific(delta)}"
-        _draw(plot, drawn, style, title)
+        title = f"{metric.amplification.name}, {metric.users:,} users, δ = {plotting.format_scientific(delta)}"
+        _draw_distances(plot, drawn, style, title)
         if not json:
-            show.written("figure", plot)
+            output.print_written_path("figure", plot)
     if json:
-        typer.echo(json_text(document))
+        typer.echo(format_json(document))
         return
-    show.say(f"Privacy distances (ε) after shuffling {metric.users:,} messages, δ = {typed(delta)}.")
-    show.say(f"Bound: {metric.amplification.theorem}.{_only_for(noise)}\n")
+    output.print_text(f"Privacy distances (ε) after shuffling {metric.users:,} messages, δ = {format_exact(delta)}.")
+    output.print_text(f"Bound: {metric.amplification.theorem}.{_describe_noise_restriction(noise)}\n")
     if isinstance(space, DistanceMatrix):
         _print_matrix(np.array(document["amplified"]))
         return
@@ -173,14 +178,14 @@ def amplify(
     for heading in ("input units", "local ε", "shuffled ε"):
         table.add_column(heading, justify="right")
     for distance, v in values:
-        table.add_row(f"{distance / space.rate:.6g}", f"{distance:.6g}", show.epsilon(v.upper))
+        table.add_row(f"{distance / space.rate:.6g}", f"{distance:.6g}", output.format_epsilon(v.upper))
     Console().print(table)
 
 
-def _along(metric: AmplifiedMetric, space: Segment, steps: int) -> list[tuple[float, BoundValue]]:
-    """Distances in even steps up to the full range, wherever the pair lies."""
+def _amplify_along(metric: AmplifiedMetric, space: Segment, steps: int) -> list[tuple[float, BoundValue]]:
+    """Returns the amplified distances of pairs at evenly spaced local distances, up to the full range."""
     distances = [space.diameter * (i + 1) / steps for i in range(steps - 1)] + [space.diameter]
-    with _bar("Amplifying", steps) as advance:
+    with _show_progress("Amplifying", steps) as advance:
         return [(distance, advance(metric.at_epsilon_local(distance))) for distance in distances]
 
 
@@ -198,15 +203,16 @@ def lower(
 
     The distances that an attack on the padded exponential mechanism attains.
     """
-    space = SpaceChoice("metric lower", matrix, points, degrees, None, rate).finite()
-    total = argument.count("metric", "users", users)
-    found = _all_pairs(space, "Attacking", lambda a, b: lower_bound(space, a, b, total, delta))
+    space = MetricSpaceOptions("metric lower", matrix, points, degrees, None, rate).build_finite()
+    total = validation.count("metric", "users", users)
+    found = _compute_all_pairs(space, "Attacking", lambda a, b: lower_bound(space, a, b, total, delta))
     if json:
         document = {"users": total, "delta": delta, "local": space.matrix.tolist(), "lower": found.tolist()}
-        typer.echo(json_text({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
+        typer.echo(format_json({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
         return
-    show.say(
-        f"Some private randomizer has these distances (ε) after shuffling {total:,} messages, δ = {typed(delta)}.\n"
+    output.print_text(
+        f"Some private randomizer has these distances (ε) after shuffling {total:,} messages, δ = "
+        f"{format_exact(delta)}.\n"
     )
     _print_matrix(found, up=False)
 
@@ -236,31 +242,33 @@ def solve(
     The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
     paper; otherwise distances are raised until none can grow by 1%.
     """
-    place = _place(out, answer, noise)
-    target = SpaceChoice("metric solve", matrix, points, degrees, None, rate).finite()
+    place = _check_output(out, answer, noise)
+    target = MetricSpaceOptions("metric solve", matrix, points, degrees, None, rate).build_finite()
     solver = LocalMetricSolver(
-        target, argument.count("metric", "users", users), delta, _amplification("metric solve", bound, noise)
+        target, validation.count("metric", "users", users), delta, _build_amplification("metric solve", bound, noise)
     )
     largest = solver.largest_diameter()
-    answers = solver.solve(diameters, progress=Bars())
+    answers = solver.solve(diameters, progress=ProgressBars())
     written = None if place is None else place.write(solver, answers)
     if json:
         solutions = {"noise": noise} | _solutions(solver, largest, answers)
-        typer.echo(json_text(solutions | ({} if written is None else written.document())))
+        typer.echo(format_json(solutions | ({} if written is None else written.document())))
         return
-    show.say(f"Local distances (ε) for the target after shuffling {solver.users:,} messages, δ = {typed(delta)}.")
-    equal = f"If all were equal: at most {show.lower(largest)}."
-    show.say(f"Bound: {solver.amplification.theorem}.{_only_for(noise)} {equal}")
+    output.print_text(
+        f"Local distances (ε) for the target after shuffling {solver.users:,} messages, δ = {format_exact(delta)}."
+    )
+    equal = f"If all were equal: at most {output.format_lower(largest)}."
+    output.print_text(f"Bound: {solver.amplification.theorem}.{_describe_noise_restriction(noise)} {equal}")
     for number, found in enumerate(answers, 1):
-        show.say(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
+        output.print_text(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
         _print_matrix(found.metric.matrix, up=False)
     if written is not None:
-        show.say(f"\n{written.words(solver)}")
+        output.print_text(f"\n{written.describe(solver)}")
 
 
 @dataclass(frozen=True)
-class _Written:
-    """Which answer was written where, with its error."""
+class _WrittenAnswer:
+    """The answer that was written, its files and its standard error."""
 
     number: int
     metric: Path
@@ -271,8 +279,8 @@ class _Written:
         files = {"metric": str(self.metric), "target": str(self.target)}
         return {"written": {"answer": self.number, **files, "standard_error": self.error}}
 
-    def words(self, solver: LocalMetricSolver) -> str:
-        """What is where, and how to go on."""
+    def describe(self, solver: LocalMetricSolver) -> str:
+        """Returns the text that names the files and the next command."""
         return (
             f"Answer {self.number} is in {self.metric}, its target in {self.target}. With the padded exponential "
             f"mechanism a count of users has a standard error of {self.error:.4g}, where they are spread evenly:\n"
@@ -284,19 +292,19 @@ class _Written:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where an answer is written to, and which one; None: that with the least error."""
+class _AnswerOutput:
+    """The file to write to, and the number of the answer; None takes the answer with the smallest error."""
 
     path: Path
     answer: int | None
 
-    def write(self, solver: LocalMetricSolver, answers: list[LocalMetric]) -> _Written:
-        errors = [_error(each.metric, solver.users) for each in answers]
+    def write(self, solver: LocalMetricSolver, answers: list[LocalMetric]) -> _WrittenAnswer:
+        errors = [_standard_error(each.metric, solver.users) for each in answers]
         number = int(np.argmin(errors)) + 1 if self.answer is None else self.answer
         if number > len(answers):
             raise ValueError(f"metric solve: --answer must be at most the {len(answers)} answers found, got {number}.")
         target = self.path.with_name(f"{self.path.stem}.target{self.path.suffix}")
-        written = _Written(number, self.path, target, errors[number - 1])
+        written = _WrittenAnswer(number, self.path, target, errors[number - 1])
         for path, space in ((written.metric, answers[number - 1].metric), (written.target, solver.target)):
             try:
                 path.write_text(space.csv_text(), encoding="utf-8")
@@ -305,8 +313,8 @@ class _Place:
         return written
 
 
-def _place(out: Path | None, answer: int | None, noise: str) -> _Place | None:
-    """Stop before the long work where its result could not be written, or not be used."""
+def _check_output(out: Path | None, answer: int | None, noise: str) -> _AnswerOutput | None:
+    """Returns the place to write to; raises ValueError early if the result cannot be written or used."""
     if out is None:
         if answer is not None:
             raise ValueError("metric solve: --answer goes with --out.")
@@ -318,11 +326,11 @@ def _place(out: Path | None, answer: int | None, noise: str) -> _Place | None:
         )
     if out.is_dir() or not out.parent.is_dir():
         raise ValueError(f"metric solve: expected a file in an existing directory to write to, got {out}.")
-    return _Place(out, answer)
+    return _AnswerOutput(out, answer)
 
 
-def _error(metric: DistanceMatrix, users: int) -> float:
-    """The standard error of a count by the padded exponential mechanism, the users spread evenly."""
+def _standard_error(metric: DistanceMatrix, users: int) -> float:
+    """Returns the standard error of a count with the padded exponential mechanism and evenly spread users."""
     return Frequency(metric.size).standard_error(PaddedExponential(metric.matrix), users)
 
 
@@ -349,13 +357,13 @@ def _solutions(solver: LocalMetricSolver, largest: float, answers: list[LocalMet
     }
 
 
-# --- how it looks ---------------------------------------------------------------------------------------------------
+# --- Output ---
 
 
 @contextmanager
-def _bar(title: str, total: int) -> Iterator[Any]:
-    """A progress bar on stderr; what it yields passes its argument through and takes one step."""
-    with Bars().step(title, total) as done:
+def _show_progress(title: str, total: int) -> Iterator[Any]:
+    """Shows a progress bar on stderr; yields a function that advances it and returns its argument."""
+    with ProgressBars().step(title, total) as done:
 
         def advance(result: Any) -> Any:
             done(1)
@@ -364,10 +372,10 @@ def _bar(title: str, total: int) -> Iterator[Any]:
         yield advance
 
 
-def _all_pairs(space: DistanceMatrix, title: str, value: Any) -> Floats:
-    """A symmetric matrix, pair by pair."""
+def _compute_all_pairs(space: DistanceMatrix, title: str, value: Any) -> Floats:
+    """Computes a symmetric matrix from the values of all pairs."""
     result = np.zeros_like(space.matrix)
-    with _bar(title, space.size * (space.size - 1) // 2) as advance:
+    with _show_progress(title, space.size * (space.size - 1) // 2) as advance:
         for a, b in space.pairs():
             result[a, b] = result[b, a] = advance(value(a, b))
     return result
@@ -378,20 +386,128 @@ def _print_matrix(matrix: Floats, *, up: bool = True) -> None:
     table.add_column("")
     for number in range(len(matrix)):
         table.add_column(str(number), justify="right")
-    text = show.epsilon if up else show.lower
+    text = output.format_epsilon if up else output.format_lower
     for number, row in enumerate(matrix.tolist()):
         table.add_row(Text(str(number), style="bold"), *(text(value, 5) for value in row))
     Console().print(table)
 
 
-def _draw(path: Path, points: list[tuple[float, float]], style: str, title: str) -> None:
+def _draw_distances(path: Path, points: list[tuple[float, float]], style: str, title: str) -> None:
     from matplotlib.figure import Figure
 
-    with figures.look():
+    with plotting.figure_style():
         figure = Figure(figsize=(5.2, 4.0), layout="constrained")
         axes = figure.subplots()
-        axes.plot(*zip(*sorted(points), strict=True), style, markersize=4, color=figures.COLOURS[0])
+        axes.plot(*zip(*sorted(points), strict=True), style, markersize=4, color=plotting.COLOURS[0])
         axes.set(xlabel="local privacy distance (ε)", ylabel="privacy distance after shuffling (ε)", xlim=0, ylim=0)
         axes.set_title(title, fontsize=10)
         axes.grid(visible=True, which="major")
-        figures.save("metric amplify", figure, path)
+        plotting.save_figure("metric amplify", figure, path)
+
+
+# --- shuffledp metric compare ---
+
+
+COMPARE_PREFIX = "metric compare"
+MAX_LABELLED_BOUNDS = 4
+"""Number of theorems with a colour and a label of their own; the lower bound is the fifth entry of the legend."""
+NO_VALUE_MARK = "–"
+
+
+def compare_command(
+    users: Users,
+    delta: options.Delta,
+    matrix: Matrix = None,
+    points: Points = None,
+    degrees: Degrees = False,
+    rate: Rate = None,
+    pair: Annotated[
+        tuple[int, int] | None, typer.Option(metavar="A B", help="Only these two inputs, by number from 0.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances (png, pdf, svg).")] = None,
+    json: options.Json = False,
+) -> None:
+    """Every theorem side by side, and what none can beat."""
+    plotting.check_plot_path(COMPARE_PREFIX, plot)
+    space = MetricSpaceOptions(COMPARE_PREFIX, matrix, points, degrees, None, rate).build_finite()
+    found = compare_pairs(space, users, delta, None if pair is None else [_check_pair(space, pair)], ProgressBars())
+    if plot is not None:
+        _draw_comparison(found, f"{int(users):,} users, δ = {plotting.format_scientific(delta)}", plot)
+        output.print_note(f"The figure was written to {plot}.")
+    if json:
+        rows = [_document(each) for each in found]
+        typer.echo(format_json({"users": int(users), "delta": delta, "certified": True, "pairs": rows}))
+        return
+    output.print_text(f"Privacy distances (ε) after shuffling {int(users):,} messages, δ = {format_exact(delta)}.\n")
+    _print(found)
+
+
+def _check_pair(space: DistanceMatrix, pair: tuple[int, int]) -> tuple[int, int]:
+    if pair[0] == pair[1] or not all(0 <= place < space.size for place in pair):
+        raise ValueError(
+            f"{COMPARE_PREFIX}: --pair must be two inputs from 0 to {space.size - 1}, got {pair[0]} and {pair[1]}."
+        )
+    return pair
+
+
+def _document(found: ComparedPair) -> dict[str, object]:
+    bounds = {name: value.document(attacked=False)["epsilon"] for name, value in found.values.items()}
+    return {
+        "pair": [found.first, found.second],
+        "local": found.local,
+        "bounds": bounds,
+        "best": found.best,
+        "lower": found.lower,
+        **({"why_no_lower": found.missing_attack_reason} if found.missing_attack_reason else {}),
+    }
+
+
+def _print(found: list[ComparedPair]) -> None:
+    """Prints a row for each theorem and a column for each pair, because the theorems' names are long."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for each in found:
+        table.add_column(f"{each.first}, {each.second}", justify="right")
+    table.add_row("local", *(f"{each.local:.6g}" for each in found))
+    for name in found[0].values:
+        table.add_row(name, *(output.format_epsilon(each.values[name].upper, 5) for each in found))
+    table.add_row(
+        "no bound below",
+        *(NO_VALUE_MARK if each.lower is None else output.format_lower(each.lower, 5) for each in found),
+    )
+    Console().print(table)
+    for why in dict.fromkeys(each.missing_attack_reason for each in found if each.missing_attack_reason):
+        Console().print(f"\n{NO_VALUE_MARK}: {why}", highlight=False)
+
+
+def _draw_comparison(found: list[ComparedPair], title: str, path: Path) -> None:
+    """Draws a point for every pair; the tightest theorems are coloured, the others are grey."""
+    from matplotlib.figure import Figure
+
+    ranked = sorted(found[0].values, key=lambda name: sum(each.values[name].upper for each in found))
+    with plotting.figure_style():
+        figure = Figure(figsize=(6.8, 4.0), layout="constrained")
+        axes = figure.subplots()
+        local = [each.local for each in found]
+        for place, name in reversed(list(enumerate(ranked))):
+            shown = place < MAX_LABELLED_BOUNDS
+            style: dict[str, Any] = {
+                "color": plotting.COLOURS[place] if shown else "0.8",
+                "markersize": 5 - 0.5 * min(place, 4),
+            }
+            axes.plot(local, [each.values[name].upper for each in found], "o", label=name if shown else None, **style)
+        attacked = [(each.local, each.lower) for each in found if each.lower is not None]
+        if attacked:
+            axes.plot(*zip(*attacked, strict=True), "k_", markersize=9, label="no bound below")
+        others = len(ranked) - MAX_LABELLED_BOUNDS
+        if others > 0:
+            axes.annotate(f"grey: {others} other theorems", (0.985, 0.02), xycoords="axes fraction", ha="right",
+                          fontsize=8, color="0.5")  # fmt: skip
+        axes.set(xlabel="local privacy distance (ε)", ylabel="privacy distance after shuffling (ε)", xlim=0, ylim=0)
+        axes.set_title(title, fontsize=10)
+        axes.grid(visible=True, which="major")
+        axes.legend(loc="upper left")
+        plotting.save_figure(COMPARE_PREFIX, figure, path)
+
+
+app.command("compare")(compare_command)

@@ -1,4 +1,4 @@
-"""``shuffledp plan``: which mechanism, which settings, what error, for a privacy target."""
+"""``shuffledp plan`` ranks mechanisms for a privacy target; ``shuffledp simulate`` tries a plan on made-up users."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from shuffledp import argument, figure as figures
-from shuffledp.bounds.best import QUICK
-from shuffledp.cli import options, show
-from shuffledp.cli.bars import Bars
-from shuffledp.cli.ledger import LedgerGiven, warn
-from shuffledp.cli.randomizer import settings_of, with_tables
-from shuffledp.cli.show import Console
-from shuffledp.cli.source import Origin, takes_input
+from shuffledp._core import plotting, validation
+from shuffledp._core.formatting import format_json
+from shuffledp.bounds.registry import QUICK_EFFORT
+from shuffledp.cli import options, output
+from shuffledp.cli.ledger import LedgerOption, print_warnings
+from shuffledp.cli.options import InputOptions, load_tables, parse_settings, takes_input
+from shuffledp.cli.output import Console, ProgressBars
 from shuffledp.collection.input.preview import Preview, preview
-from shuffledp.collection.ledger import Ledger
-from shuffledp.document import json_text
-from shuffledp.planner import overview
-from shuffledp.planner.goal import LOCAL
-from shuffledp.planner.plan import plan
-from shuffledp.planner.ranking import Ranking
-from shuffledp.privacy.space import DistanceMatrix
-from shuffledp.statement.exposure import caution
-from shuffledp.tasks.asked_questions import questions_of
-from shuffledp.tasks.given import Given
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.planning import ranking_text
+from shuffledp.planning.goal import LOCAL
+from shuffledp.planning.planner import plan
+from shuffledp.planning.ranking import Ranking
+from shuffledp.planning.simulation import DEFAULT_CONFIDENCE, simulate
+from shuffledp.privacy.metric_space import DistanceMatrix
+from shuffledp.statement.statement import delta_warnings
+from shuffledp.tasks.domain import TaskOptions, read_lines
+from shuffledp.tasks.question_parser import parse_questions
+from shuffledp.tasks.registry import command_names, from_options
 from shuffledp.tasks.survey import Survey
-from shuffledp.tasks.task_list import command_names, from_options
 
 
 @takes_input
-def command(
+def plan_command(
     epsilon: Annotated[float, typer.Option(help="The central ε that they are promised, over all rounds.")],
     delta: Annotated[float, typer.Option(help="The central δ.")],
-    source: Origin | None,
+    source: InputOptions | None,
     task: Annotated[
         str | None,
         typer.Option(
@@ -47,7 +46,7 @@ def command(
     users: Annotated[
         float | None, typer.Option(parser=options.number, help="How many users will take part in each round.")
     ] = None,
-    of: options.Of = None,
+    of: options.PeopleSampledFrom = None,
     rate: options.Rate = None,
     domain: Annotated[
         float | None, typer.Option(parser=options.number, help="How many options, keys or values there are.")
@@ -120,7 +119,7 @@ def command(
         typer.Option(help="CSV of the central ε of every two values, a row per value, no header; with such a table."),
     ] = None,
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
-    ledger: LedgerGiven = None,
+    ledger: LedgerOption = None,
     rests_on: Annotated[
         str,
         typer.Option(
@@ -128,7 +127,7 @@ def command(
             "shuffler draws the noise)."
         ),
     ] = LOCAL,
-    effort: options.Effort = QUICK,
+    effort: options.Effort = QUICK_EFFORT,
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
     json: options.Json = False,
@@ -138,40 +137,56 @@ def command(
     Every mechanism for the task is calibrated to the target; the plan is for `collect`.
     """
     ends = tuple(low or ()), tuple(high or ())
-    several = questions_of(question or (), questions) or None
-    given = Given(
+    several = parse_questions(question or (), questions) or None
+    given = TaskOptions(
         domain, categories, items, *ends, dimension, west, east, south, north, columns, degrees or None, strings, bits,
         reach, questions=several, ways=ways,
     )  # fmt: skip
-    _demand_writable(out, plot)
-    seen = _seen(source, task, given, domain_from_data)
+    _check_writable(out, plot)
+    seen = _preview_input(source, task, given, domain_from_data)
     if seen is not None:
-        task, given = seen.task, seen.given
+        task, given = seen.task, seen.task_options
         users = seen.users if users is None and rate is None else users
-    asked = from_options(_named(task, several is not None), given)
-    asked_of = options.schedule_of("plan", users, of, rate, rounds)
-    kept = _kept(ledger)
-    quoted = {} if kept is None else kept.head().document()
+    asked = from_options(_select_task_name(task, several is not None), given)
+    asked_of = options.build_participation("plan", users, of, rate, rounds)
+    kept = _open_ledger(ledger)
+    quoted = {} if kept is None else kept.head().to_document()
     ranking = plan(
-        asked, users, epsilon, delta, rounds=rounds, of=of, rate=rate, max_bits=max_bits, max_messages=max_messages,
-        local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
-        minimum=minimum, colluding=colluding, settings=_settings(mechanism, set_), workers=None, progress=Bars(),
-        target_distances=None if target_distances is None else _distances(target_distances), effort=effort,
-    )  # fmt: skip
-    # Where the plan is to be written and there is none, that is an error; a table alone says so below itself.
-    best = ranking.chosen if out is None else ranking.best
-    read = () if seen is None else seen.read
+        asked,
+        users,
+        epsilon,
+        delta,
+        rounds=rounds,
+        of=of,
+        rate=rate,
+        max_bits=max_bits,
+        max_messages=max_messages,
+        local_epsilon_at_most=local_epsilon_at_most,
+        mechanism=mechanism,
+        population=population,
+        rests_on=rests_on,
+        minimum=minimum,
+        colluding=colluding,
+        settings=_read_settings(mechanism, set_),
+        workers=None,
+        progress=ProgressBars(),
+        target_distances=None if target_distances is None else _read_distances(target_distances),
+        effort=effort,
+    )
+    # Without a feasible plan, --out is an error; otherwise a note below the table says so.
+    best = ranking.selected_candidate if out is None else ranking.best
+    read = () if seen is None else seen.settings_from_data
     chosen = None if best is None else replace(best.plan, ledger=quoted, read_from_data=read)
     if plot is not None:
-        plot_to(ranking, plot)
+        plot_ranking(ranking, plot)
         if not json:
-            show.written("figure", plot)
+            output.print_written_path("figure", plot)
     if out is not None and chosen is not None:
         chosen.save(out)
-    warnings = [] if seen is None else [seen.words()]
+    warnings = [] if seen is None else [seen.format_text()]
     warnings += [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
-    warn(warnings)
-    cautions = caution(delta, asked_of.people)
+    print_warnings(warnings)
+    cautions = delta_warnings(delta, asked_of.population_size)
     if json:
         needed = [] if chosen is None else list(chosen.conditions())
         document = {
@@ -179,19 +194,19 @@ def command(
             "warnings": warnings + cautions,
             "conditions": needed,
         }
-        typer.echo(json_text(ranking.document() | document))
+        typer.echo(format_json(ranking.document() | document))
         return
-    show_ranking(ranking)
+    print_ranking(ranking)
     if chosen is not None:
-        show.conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
+        output.print_conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
     for sentence in cautions:
-        show.say(f"\n{sentence}")
+        output.print_text(f"\n{sentence}")
     if out is not None:
-        show.say(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
+        output.print_text(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
 
 
-def _seen(source: Origin | None, task: str | None, given: Given, insists: bool) -> Preview | None:
-    """What the file tells that is to be planned for, where there is one."""
+def _preview_input(source: InputOptions | None, task: str | None, given: TaskOptions, insists: bool) -> Preview | None:
+    """Returns a preview of the input to plan for, or None without an input."""
     if source is None or not source.paths:
         if source is not None and source.columns:
             raise ValueError("plan: --column needs --input.")
@@ -204,8 +219,8 @@ def _seen(source: Origin | None, task: str | None, given: Given, insists: bool) 
     )  # fmt: skip
 
 
-def _named(task: str | None, asks: bool) -> str:
-    """The task's name; where there are questions and no other is named, a survey."""
+def _select_task_name(task: str | None, asks: bool) -> str:
+    """Returns the task's name; a survey if there are questions and no task is named."""
     if task is None and not asks:
         raise ValueError(
             "plan: give --task, or --input and --column to read it from a file, or --question for each of a survey."
@@ -213,51 +228,83 @@ def _named(task: str | None, asks: bool) -> str:
     return task or Survey.command_name()
 
 
-def _settings(mechanism: str | None, texts: list[str] | None) -> dict[str, Any]:
-    """The settings of the mechanism that is planned with, tables read from their files."""
+def _read_settings(mechanism: str | None, texts: list[str] | None) -> dict[str, Any]:
+    """Returns the settings of the chosen mechanism, with tables read from their files."""
     if texts and mechanism is None:
         raise ValueError("plan: --set needs --mechanism.")
-    return {} if mechanism is None or not texts else with_tables("plan", mechanism, settings_of("plan", tuple(texts)))
+    return (
+        {} if mechanism is None or not texts else load_tables("plan", mechanism, parse_settings("plan", tuple(texts)))
+    )
 
 
-def _distances(file: Path) -> DistanceMatrix:
-    with argument.said_by("plan", "DistanceMatrix"):
+def _read_distances(file: Path) -> DistanceMatrix:
+    with validation.relabel_errors("plan", "DistanceMatrix"):
         return DistanceMatrix.from_csv(file)
 
 
-def _kept(file: str | None) -> Ledger | None:
-    """The ledger, if there is one: the plan quotes where it stands, and will be collected only with that one."""
+def _open_ledger(file: str | None) -> Ledger | None:
+    """Returns the ledger, or None if there is none.
+
+    The plan quotes the ledger's head and can be collected only with this ledger.
+    """
     ledger = Ledger(Ledger.default_path() if file is None else file)
     return None if file is None and not ledger.exists() else ledger
 
 
-def _demand_writable(out: Path | None, plot: Path | None) -> None:
-    """Stop before the long work where its result could not be written."""
+def _check_writable(out: Path | None, plot: Path | None) -> None:
+    """Raises ValueError, before the long computation, if a result cannot be written."""
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise ValueError(f"plan: expected a file in an existing directory to write to, got {out}.")
-    figures.demand_place("plan", plot)
+    plotting.check_plot_path("plan", plot)
 
 
-def plot_to(ranking: Ranking, path: Path) -> None:
-    """Draw to a file; a sentence where it cannot be written."""
+def plot_ranking(ranking: Ranking, path: Path) -> None:
+    """Draws the ranking to a file; raises ValueError if it cannot be written."""
     try:
         ranking.plot(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"plan: could not write the plot to {path}: {error}.") from None
 
 
-def show_ranking(ranking: Ranking) -> None:
-    """The table, the yardstick, and what does not meet the goal."""
+def print_ranking(ranking: Ranking) -> None:
+    """Prints the ranking, the central baseline, and the mechanisms that miss the goal."""
     console = Console()
-    head, *rows = overview.aligned(ranking.rows(), console.width)
-    console.print(Text(overview.title(ranking.goal), style="italic"), soft_wrap=True)
+    head, *rows = ranking_text.align_table(ranking.rows(), console.width)
+    console.print(Text(ranking_text.format_title(ranking.goal), style="italic"), soft_wrap=True)
     console.print(Text(head, style="bold"), soft_wrap=True)
     for row in rows:
         console.print(Text(row), soft_wrap=True)
     console.print()
-    for line in overview.wrapped(ranking.notes(), console.width):
+    for line in ranking_text.wrap_paragraphs(ranking.notes(), console.width):
         console.print(Text(line), soft_wrap=True)
-    if ranking.refusals:
+    if ranking.rejections:
         console.print("\nLeft out:", highlight=False)
-        for line in overview.wrapped(ranking.left_out(), console.width, "  "):
+        for line in ranking_text.wrap_paragraphs(ranking.format_rejections(), console.width, "  "):
             console.print(Text(line), soft_wrap=True)
+
+
+# --- shuffledp simulate ---
+
+
+def simulate_command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
+    users: Annotated[
+        float | None, typer.Option(parser=options.number, help="How many users; as planned by default.")
+    ] = None,
+    repeat: Annotated[float, typer.Option(parser=options.number, help="How many simulated collections.")] = 100,
+    seed: Annotated[float, typer.Option(help="The same seed gives the same simulations.")] = 0,
+    options_file: Annotated[
+        Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size.")
+    ] = None,
+    confidence: options.Confidence = DEFAULT_CONFIDENCE,
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """Try a plan on made-up users: is the error as promised?"""
+    asked = None if options_file is None else read_lines(options_file, "simulate")
+    outcome = simulate(plan, users, repeat, seed, ProgressBars(), asked, confidence)
+    if json:
+        typer.echo(format_json(outcome.document()))
+        return
+    output.print_rows(outcome.heading, outcome.summary())
+    output.print_text(f"\n{outcome.sampling_note}")

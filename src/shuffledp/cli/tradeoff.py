@@ -1,48 +1,126 @@
-"""``shuffledp tradeoff``: what an attacker can do, as numbers, a curve or a figure."""
+"""``shuffledp tradeoff``: bounds on attacks as numbers, a trade-off curve or a figure."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from shuffledp import argument, figure as figures
-from shuffledp.bounds.best import NAME as BEST, QUICK
-from shuffledp.bounds.schedule import CONDITION, Schedule
+from shuffledp._core import plotting, validation
+from shuffledp._core.errors import NotApplicable
+from shuffledp._core.formatting import format_json
+from shuffledp._core.types import Floats
+from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
+from shuffledp.bounds.registry import BEST_BOUND_NAME as BEST, QUICK_EFFORT
 from shuffledp.calibration.calibrate import Calibration, calibrate
-from shuffledp.calibration.risk_target import RiskTarget
-from shuffledp.cli import options, show
-from shuffledp.cli.bars import waiting
-from shuffledp.cli.randomizer import Choice
-from shuffledp.cli.trade_off_figure import draw
-from shuffledp.document import json_text
-from shuffledp.errors import NotApplicable
-from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
+from shuffledp.calibration.targets import RiskTarget
+from shuffledp.cli import options, output
+from shuffledp.cli.options import RandomizerOptions, parse_settings
+from shuffledp.cli.output import show_spinner
+from shuffledp.privacy.curve import MAX_EPSILON, PrivacyCurve
+from shuffledp.privacy.noisy_gradient_step import Gradient, LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.statement.condition import conditions
-from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, trade_off
-from shuffledp.tradeoff.risk import AttackRisk
-from shuffledp.tradeoff.trade_off import TradeOff
-from shuffledp.tradeoff.trade_off_curve import privacy_curve
+from shuffledp.privacy.tradeoff import GaussianTradeOff, TradeOff, privacy_curve
+from shuffledp.privacy.tradeoff_curves import AttackRisk, GuaranteedTradeOff, trade_off
+from shuffledp.statement.statement import conditions
 
-LEVELS = (1e-4, 1e-3, 1e-2, 1e-1)
-MOST_POINTS = 100_000
-Curves = Callable[[], dict[str, TradeOff]]
-"""Computed only where they are drawn."""
+# --- Noisy gradient steps: --step NAME --set name=value ---
+
+
+GRADIENTS: dict[str, tuple[Callable[..., Gradient], tuple[str, ...]]] = {
+    "least-squares": (LeastSquares, ("optimum", "clip")),
+    "logistic": (Logistic, ("limit",)),
+}
+
+
+@dataclass(frozen=True)
+class GradientStepOptions:
+    """A noisy gradient step, and the plain Gaussian step with the same largest gradient if gradients are bounded."""
+
+    name: str
+    settings: dict[str, float]
+    step: NoisyStep
+    plain: GaussianTradeOff | None
+
+
+def build_step(name: str, settings: tuple[str, ...]) -> GradientStepOptions:
+    """Builds the step by name; raises ValueError if the name or a setting is unknown."""
+    if name not in GRADIENTS:
+        raise ValueError(f"tradeoff: --step must be one of {', '.join(GRADIENTS)}, got {name!r}.")
+    kind, known = GRADIENTS[name]
+    numbers: dict[str, float] = {}
+    for key, text in parse_settings("tradeoff", settings).items():
+        if key not in (*known, "noise"):
+            raise ValueError(f"tradeoff: {name} takes --set {', '.join((*known, 'noise'))}, got {key!r}.")
+        try:
+            numbers[key] = float(text)
+        except ValueError:
+            raise ValueError(f"tradeoff: {key} must be a number, got {text!r}.") from None
+    noise = numbers.pop("noise", 1.0)
+    step = NoisyStep(kind(**numbers), noise)
+    limit = step.gradient.largest_size()
+    return GradientStepOptions(name, numbers, step, GaussianTradeOff(limit / noise) if limit < float("inf") else None)
+
+
+# --- Figures ---
+
+
+MIN_PLOT_RATE = 1e-6
+
+
+def plot_levels() -> Floats:
+    """Returns the type I errors at which curves are drawn, dense near both ends."""
+    small = np.geomspace(MIN_PLOT_RATE * 1e-3, 0.5, 400)
+    return np.unique(np.concatenate([[0.0], small, 1.0 - small, [1.0]]))
+
+
+def draw_curves(curves: Mapping[str, TradeOff], path: Path, *, title: str = "", log: bool = False) -> None:
+    """Draws type II against type I errors, or power on logarithmic axes, to a file (png, pdf or svg by its suffix)."""
+    from matplotlib.figure import Figure
+
+    with plotting.figure_style():
+        figure = Figure(figsize=(5.2, 4.6), layout="constrained")
+        axes = figure.subplots()
+        x = plot_levels()
+        for place, (name, curve) in enumerate(curves.items()):
+            y = curve.tpr(x) if log else curve.fnr(x)
+            # The first curve is wide, so that the dashes of a curve that coincides with it remain visible.
+            width = 2.6 if place == 0 else 1.4
+            axes.plot(x, y, label=name, linewidth=width, zorder=3 + place, **plotting.line_style(place))
+        axes.plot(x, x if log else 1 - x, label="perfect privacy", color="0.55", linewidth=1.0, zorder=1)
+        if log:
+            axes.set(xscale="log", yscale="log", xlim=(MIN_PLOT_RATE, 1), ylim=(MIN_PLOT_RATE, 1))
+            axes.set(xlabel="false-positive rate", ylabel="largest true-positive rate")
+        else:
+            axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="type I error (false-positive rate)")
+            axes.set_ylabel("smallest type II error (false-negative rate)")
+        axes.set_aspect("equal")
+        axes.grid(visible=True, which="major")
+        if title:
+            axes.set_title(title, fontsize=10)
+        axes.legend(loc="lower right" if log else "upper right")
+        plotting.save_figure("tradeoff", figure, path)
+
+
+DEFAULT_LEVELS = (1e-4, 1e-3, 1e-2, 1e-1)
+MAX_POINTS = 100_000
+LazyCurves = Callable[[], dict[str, TradeOff]]
+"""Trade-off curves by label, computed only if they are drawn."""
 
 
 @options.takes_randomizer("tradeoff")
 def command(
     *,
     users: options.MaybeUsers = None,
-    choice: Choice,
+    choice: RandomizerOptions,
     bound: options.BoundName = BEST,
     colluding: options.Colluding = 0,
-    of: options.Of = None,
+    of: options.PeopleSampledFrom = None,
     rate: options.Rate = None,
     rounds: options.Rounds = 1,
     step: Annotated[
@@ -69,44 +147,43 @@ def command(
     With a target and no --users: the smallest number of users. With a target, --users and no --epsilon-local: the
     largest local ε.
     """
-    if not 2 <= points <= MOST_POINTS:
-        raise ValueError(f"tradeoff: --points must be between 2 and {MOST_POINTS:,}, got {points}.")
-    figures.demand_place("tradeoff", plot)
+    if not 2 <= points <= MAX_POINTS:
+        raise ValueError(f"tradeoff: --points must be between 2 and {MAX_POINTS:,}, got {points}.")
+    plotting.check_plot_path("tradeoff", plot)
     if plot is None and (log or against):
         raise ValueError("tradeoff: --against and --log are about the figure; add --plot FILE.")
-    target = _target(tpr, advantage, bayes_risk, ppv, fpr, prior)
-    levels = tuple(fpr or LEVELS)
-    with waiting("Computing"):
+    target = _parse_target(tpr, advantage, bayes_risk, ppv, fpr, prior)
+    levels = tuple(fpr or DEFAULT_LEVELS)
+    with show_spinner("Computing"):
         if step is not None:
-            named = dataclasses.replace(choice, settings=()) != Choice("tradeoff")
+            named = dataclasses.replace(choice, settings=()) != RandomizerOptions("tradeoff")
             asked = users is not None or of is not None or rate is not None or rounds != 1
             if named or target is not None or asked or against or colluding or bound != BEST:
                 raise ValueError("tradeoff: --step goes with --set, --fpr, --prior and the output options only.")
-            report, curves = _step_report(step, choice.settings, levels, prior)
+            report, curves = _build_step_report(step, choice.settings, levels, prior)
         else:
             around = {"users": users, "of": of, "rate": rate, "rounds": rounds}
-            report, curves = _shuffled_report(choice, around, target, bound, colluding, levels, prior, against or [])
+            report, curves = _build_shuffled_report(
+                choice, around, target, bound, colluding, levels, prior, against or []
+            )
         document = report.document(points)
         if plot is not None:
-            draw(curves(), plot, title=report.subject.capitalize(), log=log)
+            draw_curves(curves(), plot, title=report.subject.capitalize(), log=log)
             if not json:
-                show.written("figure", plot)
+                output.print_written_path("figure", plot)
     if json:
-        typer.echo(json_text(document))
+        typer.echo(format_json(document))
     else:
-        show.rows(f"What attacks on {report.subject} can do", report.rows(document), report.curve.note)
+        output.print_rows(f"What attacks on {report.subject} can do", report.rows(document), report.curve.note)
         if "conditions" in document:
-            show.conditions(document["conditions"])
+            output.print_conditions(document["conditions"])
 
 
-def _step_report(
+def _build_step_report(
     name: str, settings: tuple[str, ...], levels: tuple[float, ...], prior: float
-) -> tuple[RiskReport, Curves]:
-    # Needs scipy, which the other commands do without.
-    from shuffledp.cli import noisy_step
-
-    choice = noisy_step.build(name, settings)
-    whole = choice.step.guaranteed()
+) -> tuple[RiskReport, LazyCurves]:
+    choice = build_step(name, settings)
+    whole = choice.step.guaranteed_curve()
     curves: dict[str, TradeOff] = {"random start": whole}
     extra: dict[str, Any] = {"step": name, **choice.settings, "noise": choice.step.noise}
     if choice.plain is not None:
@@ -116,8 +193,8 @@ def _step_report(
     return report, lambda: curves
 
 
-def _shuffled_report(
-    choice: Choice,
+def _build_shuffled_report(
+    choice: RandomizerOptions,
     around: dict[str, Any],
     target: RiskTarget | None,
     bound: str,
@@ -125,41 +202,46 @@ def _shuffled_report(
     levels: tuple[float, ...],
     prior: float,
     against: list[str],
-) -> tuple[RiskReport, Curves]:
+) -> tuple[RiskReport, LazyCurves]:
     extra: dict[str, Any] = {}
     known: PrivacyCurve | None = None
     if target is not None:
         if colluding:
             raise ValueError("tradeoff: --colluding does not go with a target.")
-        found = _calibrated(choice, around, target, bound)
-        curve, randomizer, schedule, known = found.curve, found.mechanism, found.schedule, found.known
+        found = _calibrate(choice, around, target, bound)
+        curve, randomizer, schedule, known = found.curve, found.mechanism, found.schedule, found.disclosed_sample_curve
         extra["calibrated"] = {found.setting: found.value, "risk": found.risk.value}
     else:
         if around["users"] is None and around["rate"] is None:
             raise ValueError(
                 "tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv), or --of and --rate."
             )
-        schedule = options.schedule_of("tradeoff", **around)
+        schedule = options.build_participation("tradeoff", **around)
         randomizer = choice.build()
-        with argument.said_by("tradeoff", "amplify", "subsample", "poisson"):
-            curve = schedule.curve(randomizer, bound=bound, colluding=colluding, effort=QUICK)
+        with validation.relabel_errors("tradeoff", "amplify", "subsample", "poisson"):
+            curve = schedule.curve(randomizer, bound=bound, colluding=colluding, effort=QUICK_EFFORT)
             if schedule.is_sampled:
-                known = schedule.known(randomizer, bound=bound, colluding=colluding, effort=QUICK)
-    honest = int(schedule.expected - colluding)
+                known = schedule.disclosed_sample_curve(
+                    randomizer, bound=bound, colluding=colluding, effort=QUICK_EFFORT
+                )
+    honest = int(schedule.expected_users - colluding)
     whole = trade_off(curve)
     needed = conditions(randomizer, schedule, colluding=int(colluding))
-    extra |= {"users": honest, "messages": curve.messages, **schedule.document(), "conditions": list(needed)}
+    extra |= {"users": honest, "messages": curve.messages, **schedule.to_document(), "conditions": list(needed)}
     if known is not None:
-        extra |= {"condition": CONDITION, "if_known": {"advantage": AttackRisk(known).advantage().value}}
+        extra |= {
+            "condition": SAMPLING_SECRECY_CONDITION,
+            "if_known": {"advantage": AttackRisk(known).advantage().value},
+        }
 
     def curves() -> dict[str, TradeOff]:
-        others = _others(randomizer, schedule, int(colluding), curve.messages, against)
+        others = _other_curves(randomizer, schedule, int(colluding), curve.messages, against)
         return {f"shuffled ({curve.bound})": whole, **others}
 
     return RiskReport(f"the messages of {honest:,} users", curve, whole, levels, prior, extra, schedule), curves
 
 
-def _target(
+def _parse_target(
     tpr: float | None,
     advantage: float | None,
     bayes_risk: float | None,
@@ -178,18 +260,18 @@ def _target(
     return RiskTarget(advantage, tpr, bayes_risk, ppv, level, chance)
 
 
-def _calibrated(choice: Choice, around: dict[str, Any], target: RiskTarget, bound: str) -> Calibration:
+def _calibrate(choice: RandomizerOptions, around: dict[str, Any], target: RiskTarget, bound: str) -> Calibration:
     if around["users"] is None and around["rate"] is None:
-        return calibrate(choice.build(), find="users", target=target, bound=bound, effort=QUICK, **around)
+        return calibrate(choice.build(), find="users", target=target, bound=bound, effort=QUICK_EFFORT, **around)
     if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
         raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
-    return calibrate(choice.with_setting("epsilon"), target=target, bound=bound, effort=QUICK, **around)
+    return calibrate(choice.builder_for_setting("epsilon"), target=target, bound=bound, effort=QUICK_EFFORT, **around)
 
 
-def _others(
-    randomizer: Randomizer, schedule: Schedule, colluding: int, messages: int, against: list[str]
+def _other_curves(
+    randomizer: Randomizer, schedule: Participation, colluding: int, messages: int, against: list[str]
 ) -> dict[str, TradeOff]:
-    """Other bounds to compare with, and one message that nobody hides."""
+    """Returns the trade-off curves of other bounds, and that of one message without shuffling."""
     curves: dict[str, TradeOff] = {}
     for name in against:
         other = schedule.curve(randomizer, bound=name, colluding=colluding)
@@ -199,7 +281,7 @@ def _others(
     except NotApplicable:
         return curves
     alone = parameters.largest_log_ratio()
-    if alone <= LARGEST_EPSILON and messages == schedule.expected - colluding and schedule.rounds == 1:
+    if alone <= MAX_EPSILON and messages == schedule.expected_users - colluding and schedule.rounds == 1:
         ends = np.array([0.0, alone]), np.array([parameters.beta, 0.0])
         curves["one message, not shuffled"] = GuaranteedTradeOff(*ends)
     return curves
@@ -207,19 +289,19 @@ def _others(
 
 @dataclasses.dataclass(frozen=True)
 class RiskReport:
-    """Everything that the command says about one curve."""
+    """Everything that the command prints about one curve."""
 
     subject: str
     curve: PrivacyCurve
-    whole: GuaranteedTradeOff
+    trade_off_curve: GuaranteedTradeOff
     levels: tuple[float, ...]
     prior: float
     extra: dict[str, Any]
-    schedule: Schedule | None = None
+    schedule: Participation | None = None
 
     def document(self, points: int) -> dict[str, Any]:
-        # A target was checked by the search's own ε, so its number is shown by the same.
-        risk = AttackRisk(self.curve, None if "calibrated" in self.extra else self.whole)
+        # A target was checked with the ε of the search, so the same ε is printed.
+        risk = AttackRisk(self.curve, None if "calibrated" in self.extra else self.trade_off_curve)
         advantage = risk.advantage()
         x = np.linspace(0.0, 1.0, points)
         prior = self.prior
@@ -229,32 +311,39 @@ class RiskReport:
             "bayes_risk": {"prior": prior, "risk": risk.bayes_risk(prior).value},
             "ppv": [{"fpr": level, "prior": prior, "ppv": risk.ppv(level, prior).value} for level in self.levels],
             "bound": self.curve.bound,
-            "theorem": self.whole.theorem,
-            "certified": self.whole.certified,
-            "guarantee": self.whole.guarantee,
+            "theorem": self.trade_off_curve.theorem,
+            "certified": self.trade_off_curve.certified,
+            "guarantee": self.trade_off_curve.guarantee,
             "note": self.curve.note,
-            "curve": {"fpr": x.tolist(), "fnr": self.whole.fnr(x).tolist()},
+            "curve": {"fpr": x.tolist(), "fnr": self.trade_off_curve.fnr(x).tolist()},
             **self.extra,
         }
 
     def rows(self, document: dict[str, Any]) -> list[tuple[str, str]]:
-        sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed,"
+        sure = "at most" if self.trade_off_curve.guarantee else "as published, NOT guaranteed,"
         advantage = document["advantage"]
         attained = advantage["lower"]
-        lower = "" if attained is None else f" (an attack on a constructed dataset achieves {show.lower(attained)})"
-        certificate = "proved, rounding included" if self.whole.certified else "none: floats"
+        lower = (
+            ""
+            if attained is None
+            else f" (an attack on a constructed dataset achieves {output.format_lower(attained)})"
+        )
+        certificate = "proved, rounding included" if self.trade_off_curve.certified else "none: floats"
         return [
             *self._calibrated_rows(document.get("calibrated", {})),
-            ("advantage TPR - FPR", f"{sure} {show.upper(advantage['upper'])}{lower}"),
-            *((f"TPR at FPR {row['fpr']:g}", f"{sure} {show.upper(row['tpr'])}") for row in document["tpr"]),
-            (f"error at prior {self.prior:g}", f"at least {show.lower(document['bayes_risk']['risk'])}"),
-            *((f"precision at FPR {row['fpr']:g}", f"{sure} {show.upper(row['ppv'])}") for row in document["ppv"]),
+            ("advantage TPR - FPR", f"{sure} {output.format_upper(advantage['upper'])}{lower}"),
+            *((f"TPR at FPR {row['fpr']:g}", f"{sure} {output.format_upper(row['tpr'])}") for row in document["tpr"]),
+            (f"error at prior {self.prior:g}", f"at least {output.format_lower(document['bayes_risk']['risk'])}"),
+            *(
+                (f"precision at FPR {row['fpr']:g}", f"{sure} {output.format_upper(row['ppv'])}")
+                for row in document["ppv"]
+            ),
             *self._plain_rows(document.get("plain_advantage")),
-            *([("users", show.crowd(document["users"], document["messages"]))] if "users" in document else []),
+            *([("users", output.format_users(document["users"], document["messages"]))] if "users" in document else []),
             *self._schedule_rows(document),
             ("bound", self.curve.bound),
-            ("theorem", self.whole.theorem),
-            *show.papers(self.whole.theorem),
+            ("theorem", self.trade_off_curve.theorem),
+            *output.paper_rows(self.trade_off_curve.theorem),
             ("certificate", certificate),
         ]
 
@@ -262,16 +351,18 @@ class RiskReport:
         if self.schedule is None:
             return []
         left = document.get("if_known", {}).get("advantage")
-        condition = [] if left is None else self.schedule.condition(f"advantage at most {show.upper(left)}")
+        condition = (
+            [] if left is None else self.schedule.condition_rows(f"advantage at most {output.format_upper(left)}")
+        )
         return [*self.schedule.rows(), *condition]
 
     def _calibrated_rows(self, found: dict[str, float]) -> list[tuple[str, str]]:
         texts = {"users": "users needed", "epsilon_local": "largest local ε"}
         return [
-            (text, f"{found[name]:,}" if name == "users" else show.lower(found[name]))
+            (text, f"{found[name]:,}" if name == "users" else output.format_lower(found[name]))
             for name, text in texts.items()
             if name in found
         ]
 
     def _plain_rows(self, advantage: float | None) -> list[tuple[str, str]]:
-        return [] if advantage is None else [("plain Gaussian step", f"advantage {show.upper(advantage)}")]
+        return [] if advantage is None else [("plain Gaussian step", f"advantage {output.format_upper(advantage)}")]

@@ -1,31 +1,10 @@
-"""Running a plan: encode → materialise once → shuffle → aggregate, over Arrow record batches.
+"""Running a plan on data: encode, store the messages, shuffle and aggregate, over Arrow record batches.
 
-``shuffledp.collect`` plays all roles; here are the three roles apart, the release day by day, the ledger, and a
-look at data before anything is planned.
+``shuffledp.collect`` plays all roles. This package also exports the roles of encoder, shuffler and analyst as separate
+functions, daily releases, the ledger, and a preview of data before planning.
 """
 
-from typing import TYPE_CHECKING
+from shuffledp._core.lazy_exports import attach_stub
 
-if TYPE_CHECKING:
-    from shuffledp.collection.input.preview import Preview as Preview, preview as preview
-    from shuffledp.collection.ledger import Ledger as Ledger
-    from shuffledp.collection.role.encoder import encode as encode
-    from shuffledp.collection.role.estimator import estimate as estimate
-    from shuffledp.collection.role.releaser import ReleasedDay as ReleasedDay, release as release
-    from shuffledp.collection.role.shuffler import shuffle as shuffle
-else:
-    # The same list once more for programs: a name is imported when it is asked for.
-    from shuffledp.lazy import door
-
-    __getattr__, __dir__, __all__ = door(
-        __name__,
-        {
-            "shuffledp.collection.input.preview": "Preview preview",
-            "shuffledp.collection.ledger": "Ledger",
-            "shuffledp.collection.role.encoder": "encode",
-            "shuffledp.collection.role.estimator": "estimate",
-            "shuffledp.collection.role.releaser": "ReleasedDay release",
-            "shuffledp.collection.role.shuffler": "shuffle",
-        },
-    )
-    del TYPE_CHECKING, door
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+del attach_stub

@@ -1,42 +1,126 @@
-"""A whole collection by one party: check, reserve, encode, shuffle, aggregate, report, release.
+"""A collection by one party: check, reserve, encode, shuffle, aggregate, report, release.
 
-Nothing is written unless every value is good, the target is met and the ledger agrees. Nothing is released before it
-is complete. Nothing is ever encoded twice with different randomness.
+Nothing is written unless every value is as planned, the target is met and the ledger has room. Nothing is released
+before it is complete. Nothing is ever encoded twice with different randomness.
+
+A search, such as that for heavy hitters, runs several rounds. Each round is a collection of its own, is recorded in
+the ledger, and can be killed and resumed like any other. Its questions are a function of the earlier releases, so that
+only the rounds themselves have to be accounted for. Its output directory holds::
+
+    search.json     the plan, the column and the input that the search began with
+    round-1/ …      each round as ``collect`` writes it, with the plan of the next one
+    report.json …   the files of the last round's report
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shuffledp.collection import durable, kernel
-from shuffledp.collection.asking import Asking
-from shuffledp.collection.cluster.file_system import is_address
-from shuffledp.collection.cluster.frame_table import is_frame
-from shuffledp.collection.engine.engine import Engine, EngineFailed
-from shuffledp.collection.engine.register import running
-from shuffledp.collection.guarantee import Guarantee, TooWeak
-from shuffledp.collection.input.drawn_table import DrawnTable
-from shuffledp.collection.input.given_data import named, prepared, table_of
-from shuffledp.collection.input.table import Table
-from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
-from shuffledp.collection.ledger import Ledger, chosen_round
-from shuffledp.collection.ledger_place import LedgerAddress, place_of
-from shuffledp.collection.lot import Lot
-from shuffledp.collection.manner import CONFIDENCE, USUAL, Manner
-from shuffledp.collection.report import ONE_PARTY, Report
-from shuffledp.collection.rounds_in_turn import all_rounds
-from shuffledp.collection.standing import Standing
-from shuffledp.errors import ShuffledpError
-from shuffledp.planner.plan_file import Plan
-from shuffledp.progress import Progress
-from shuffledp.tasks.column import Tally
-from shuffledp.tasks.rules import STRICT, Rules
+from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
+from shuffledp._core.progress import Progress
+from shuffledp.collection import batch_processing
+from shuffledp.collection.engine import Engine, EngineError, open_engine
+from shuffledp.collection.estimates import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_ESTIMATE_OPTIONS,
+    EstimateOptions,
+    OptionSelection,
+)
+from shuffledp.collection.input.base import Table, is_address, is_spark_frame
+from shuffledp.collection.input.tables import SampledTable, check_column_names, open_input, prepare_table
+from shuffledp.collection.job import JOB_FILE, MESSAGES_DIRECTORY, REPORT_FILE, Job, JobArguments
+from shuffledp.collection.message_files import BatchSpec
+from shuffledp.collection.report import NEXT_PLAN_FILE, ONE_PARTY_TEXT, Report
+from shuffledp.ledger.accounting import BudgetStatus
+from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.ledger import Ledger, choose_round
+from shuffledp.ledger.storage import LedgerAddress, parse_location
+from shuffledp.planning.plan import Plan
+from shuffledp.storage import durable_files
+from shuffledp.tasks.cells import STRICT_RULES, Rules
+from shuffledp.tasks.column_reader import Tally
+
+# --- Searches over several rounds ---
+
+
+SEARCH_FILE = "search.json"
+
+
+def run_all_rounds(request: CollectionRequest, run: Callable[[CollectionRequest], Report]) -> Report:
+    """Calls ``run_collection`` for every unfinished round in turn and returns the report of the last."""
+    _require_same_rounds(request)
+    plan: Plan | None = request.plan
+    number, report, last = _first_round(request), None, request.out
+    while plan is not None:
+        last = request.out / f"round-{number}"
+        if not (last / REPORT_FILE).exists():
+            begun = (last / "work").exists()
+            ahead = plan.rounds - number + 1
+            one = replace(
+                request,
+                plan=plan,
+                out=last,
+                round_number=number,
+                resume=begun,
+                planned_rounds=ahead,
+                option_selection=None,
+            )
+            report = run(one)
+        plan, number = _load_next_plan(last), number + 1
+    _publish(last, request.out)
+    if report is None:
+        raise ValueError(f"collect: {request.out} already holds a finished collection; choose another directory.")
+    return report
+
+
+def _first_round(request: CollectionRequest) -> int:
+    """Returns the number of the first round: the plan of a search says which round it is for."""
+    return request.plan.round_numbers[0] if request.round_number is None else request.round_number
+
+
+def _require_same_rounds(request: CollectionRequest) -> None:
+    """Raises ValueError if the output directory holds a search that began with other arguments."""
+    out, path = request.out, request.out / SEARCH_FILE
+    began = {
+        "plan": request.plan.document(),
+        "columns": list(request.columns),
+        "rule for cells": request.rules.document(),
+        "input": request.table.fingerprint(),
+        "confidence or post-processing": request.estimate_options.to_document(),
+    }
+    told = json.dumps(began, sort_keys=True)
+    if not path.exists():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise ValueError(f"collect: expected a new or empty directory, got {out}.")
+        request.plan.identity(_first_round(request))
+        durable_files.make_directory(out)
+        durable_files.create_atomically(path, told.encode())
+        return
+    if not request.resume:
+        raise ValueError(f"collect: {out} holds a search that began before; go on with --resume, or delete it.")
+    before = json.loads(path.read_text(encoding="utf-8"))
+    changed = [name for name, value in json.loads(told).items() if before.get(name, {}) != value]
+    if changed:
+        raise ValueError(f"collect: the {changed[0]} is not the one that the search in {out} began with.")
+
+
+def _load_next_plan(place: Path) -> Plan | None:
+    path = place / NEXT_PLAN_FILE
+    return Plan.load(path) if path.exists() else None
+
+
+def _publish(last: Path, out: Path) -> None:
+    """Copies the files of the last round's report, but not its messages, to the output directory."""
+    files = [path for path in last.iterdir() if path.is_file()]
+    for path in sorted(files, key=lambda path: (path.name == REPORT_FILE, path.name)):
+        durable_files.replace_atomically(out / path.name, path.read_bytes())
 
 
 def collect(
@@ -53,50 +137,70 @@ def collect(
     resume: bool = False,
     round_number: int | None = None,
     drawn: bool = False,
-    rules: Rules = STRICT,
+    rules: Rules = STRICT_RULES,
     delimiter: str | None = None,
     gather: bool = False,
     options: Any = None,
     key: str | Sequence[str] | None = None,
-    confidence: float = CONFIDENCE,
+    confidence: float = DEFAULT_CONFIDENCE,
     post: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
+    """Runs a plan on data: randomizes every value, shuffles the messages, estimates and reports.
 
-    ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a CSV, Parquet or Arrow file or
-    of a directory of them, several such paths, a data frame, series, table or array of pandas, polars or pyarrow, or a
-    data frame of Spark (``shuffledp.spark.collect`` has more for those);
-    ``column`` names the column with the users' values, or several where the task reads several, and may be left out
-    where there is but one; ``rules`` say what becomes of cells that are not as planned, and ``delimiter`` what divides
-    the fields of a CSV file. ``user`` names the column that says whose each row is: of each user the first
-    ``rows_per_user`` rows in the order of the input are used; without it each row is taken as one person; with
-    ``gather`` all rows of a user are one list, where the task takes lists. ``out`` is a new directory for messages,
-    estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the path of
-    the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the target;
-    ``resume`` goes on with one that was killed. ``round_number`` says which of the plan's rounds this is: by default
-    the next one that the ledger has free; without a ledger a plan of several rounds needs it. Where the plan draws the
-    users out of more people, the data are of all of them, and some are drawn here, secretly; with ``drawn`` the data
-    are of those who were drawn already, and nobody may learn who they are. ``options`` are those that the report is to
-    tell, by label or number, where the task is frequency: of a domain of any size only these are read. ``confidence``
-    is how sure each interval is to hold the truth. ``post`` asks for post-processing, which stands beside the
-    estimates: "non-negative", "adds-up" (to the users) or "consistent". ``key`` names what tells the rows of a data
-    frame of Spark apart. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all its
-    rounds one after the other, each in a directory ``round-1``, … of its own.
+    A search, such as that for heavy hitters, runs all its rounds one after the other, each in its own directory
+    ``round-1``, … The caller sees the raw data; ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
-    Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
+    Args:
+        plan: A plan, or the path of its file.
+        data: One row per user: the path of a CSV, Parquet or Arrow file or of a directory of them, several such paths,
+            a data frame, series, table or array of pandas, polars or pyarrow, or a Spark data frame
+            (``shuffledp.spark.collect`` has more options for those).
+        column: Name of the column with the users' values, or several names if the task reads several columns. Optional
+            if the data have only one column.
+        out: New directory for messages, estimates and report.
+        user: Name of the column that identifies the user of each row. Without it, each row is taken as one person.
+        rows_per_user: Number of rows used per user, the first ones in the order of the input.
+        engine: "embedded" (this process), "spark", or a running engine.
+        ledger: Path of the ledger that records the privacy loss of the population; None to keep none.
+        allow_weaker: If True, continues even if there are too few users to meet the target.
+        resume: If True, resumes a collection that was killed.
+        round_number: Number of the plan's round. The default is the next round that is free in the ledger; a plan of
+            several rounds needs it if there is no ledger.
+        drawn: If the plan samples its users, ``data`` holds by default the whole population, and the sample is drawn
+            here, secretly. If True, ``data`` holds only the users who were sampled already; nobody may learn who they
+            are.
+        rules: How to treat cells that are not as planned.
+        delimiter: Field separator of a CSV file.
+        gather: If True, all rows of a user form one list; for tasks that take lists.
+        options: The options to report, by label or number, for the task frequency. Only these are decoded, so the
+            domain may have any size.
+        key: Columns that distinguish the rows of a Spark data frame.
+        confidence: Probability that an interval holds the true value, for each interval by itself.
+        post: Post-processing, reported beside the estimates: "non-negative", "adds-up" (to the number of users) or
+            "consistent".
+        progress: Receives the progress of each step.
+
+    Returns:
+        The report, which is also written to ``out``.
+
+    Raises:
+        ValueError: If an argument or a value of the data is not as planned, ``out`` is in use, the input changed during
+            the collection, or the ledger refuses the round.
+        GuaranteeTooWeak: If there are too few users to meet the target, or the budget has no room for the round.
+        EngineError: If a step fails after values were encoded; completed work is kept for ``resume``.
 
     >>> import pyarrow, tempfile
-    >>> from shuffledp.mechanisms.frequency.krr import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
+    >>> from shuffledp.tasks.counting import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     report = collect(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/result")
-    >>> report.guarantee.kept
+    >>> report.guarantee.is_target_met
     True
     """
-    if is_frame(data):
-        return _of_frame(
+    if is_spark_frame(data):
+        return _collect_from_frame(
             data, plan, column, user, gather, delimiter, out=out, engine="spark" if engine == "embedded" else engine,
             ledger=ledger, allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
             rules=rules, options=options, key=key, confidence=confidence, post=post, progress=progress,
@@ -105,26 +209,37 @@ def collect(
         raise ValueError(f"collect: {out} is written by Spark, from a data frame of Spark or addresses that it reads.")
     if key is not None:
         raise ValueError("collect: key is for data frames of Spark; of other data rows are known by their order.")
-    chosen, kept = Plan.of(plan), None if ledger is None else place_of(ledger)
-    with running(engine, progress) as started:
-        names = chosen.task.columns_read(named(column))
-        table = table_of(data, names, user, rows_per_user, delimiter, gather)
-        read = chosen.column(*table.columns_named(names), rules=rules)
-        request = Request(
-            chosen, prepared(table, read, user, gather), read.names, Path(out), kept, allow_weaker, resume,
-            round_number, drawn, rules, Asking.of("collect", chosen, options),
-            manner=Manner.of("collect", confidence, post, chosen.task, whole=options is None),
-        )  # fmt: skip
-        if chosen.task.asks_on:
-            return all_rounds(request, lambda one: run(one, started))
-        return run(request, started)
+    chosen, kept = Plan.load_if_path(plan), None if ledger is None else parse_location(ledger)
+    with open_engine(engine, progress) as started:
+        names = chosen.task.resolve_columns(check_column_names(column))
+        table = open_input(data, names, user, rows_per_user, delimiter, gather)
+        read = chosen.column(*table.choose_columns(names), rules=rules)
+        request = CollectionRequest(
+            chosen,
+            prepare_table(table, read, user, gather),
+            read.names,
+            Path(out),
+            kept,
+            allow_weaker,
+            resume,
+            round_number,
+            drawn,
+            rules,
+            OptionSelection.from_options("collect", chosen, options),
+            estimate_options=EstimateOptions.from_arguments(
+                "collect", confidence, post, chosen.task, whole=options is None
+            ),
+        )
+        if chosen.task.has_next_round:
+            return run_all_rounds(request, lambda one: run_collection(one, started))
+        return run_collection(request, started)
 
 
-def _of_frame(
+def _collect_from_frame(
     data: Any, plan: Any, column: Any, user: str | None, gather: bool, delimiter: str | None, **others: Any
 ) -> Report:
-    """A data frame of Spark, where it is."""
-    from shuffledp.collection.cluster.frame_collection import collect as collect_frame
+    """Collects from a Spark data frame, with Spark."""
+    from shuffledp.spark.collection import collect as collect_frame
 
     if user is not None or gather or delimiter is not None:
         raise ValueError("collect: of a data frame of Spark choose each person's rows in Spark, and leave out user.")
@@ -132,8 +247,8 @@ def _of_frame(
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is to be collected, and where to."""
+class CollectionRequest:
+    """The checked arguments of a collection."""
 
     plan: Plan
     table: Table
@@ -143,75 +258,81 @@ class Request:
     allow_weaker: bool = False
     resume: bool = False
     round_number: int | None = None
-    """The number of the plan's round; None is the next one that is free in the ledger."""
-    drawn: bool = False
-    rules: Rules = STRICT
-    asking: Asking | None = None
-    """What the report is to tell; None asks for everything."""
-    ahead: int = 1
-    """How many rounds the budget must have room for before this one begins."""
-    manner: Manner = USUAL
+    """Number of the plan's round; None is the next one that is free in the ledger."""
+    already_sampled: bool = False
+    rules: Rules = STRICT_RULES
+    option_selection: OptionSelection | None = None
+    """The options to report; None selects all of them."""
+    planned_rounds: int = 1
+    """Number of rounds that the budget must have room for before this one begins."""
+    estimate_options: EstimateOptions = DEFAULT_ESTIMATE_OPTIONS
 
     @property
-    def asked(self) -> Asking:
-        """The same, checked for room."""
-        return Asking.of("collect", self.plan) if self.asking is None else self.asking
+    def checked_selection(self) -> OptionSelection:
+        """The options to report, after checking that all of them fit into memory if none are selected."""
+        return (
+            OptionSelection.from_options("collect", self.plan)
+            if self.option_selection is None
+            else self.option_selection
+        )
 
     @property
-    def draws(self) -> bool:
-        """Whether some of the rows are to be drawn here."""
-        if self.drawn and not self.plan.schedule.is_sampled:
+    def draws_sample(self) -> bool:
+        """True if the collection has to draw a sample of the rows."""
+        if self.already_sampled and not self.plan.schedule.is_sampled:
             raise ValueError("collect: --drawn is for plans whose users are drawn out of more people (--of).")
-        return self.plan.schedule.is_sampled and not self.drawn
+        return self.plan.schedule.is_sampled and not self.already_sampled
 
 
 class InputChanged(ValueError):
-    """The input is not what it was at the first look: nothing of the work can be used."""
+    """The input differs from the one that was checked first; none of the work can be used."""
 
 
-def run(request: Request, engine: Engine) -> Report:
-    """Run a collection, or the rest of one that was killed."""
+def run_collection(request: CollectionRequest, engine: Engine) -> Report:
+    """Runs a collection, or the rest of one that was killed."""
     ledger = None if request.ledger is None else Ledger(request.ledger)
-    job = _left_behind(request, engine, ledger)
+    job = _find_unfinished_job(request, engine, ledger)
     if job is None:
-        job, guarantee = _begun(request, engine, ledger)
+        job, guarantee = _begin_job(request, engine, ledger)
     else:
-        guarantee = _guarantee(job.plan, job.start.round_number, job.rows, request.table, job.start.draws)
-        guarantee.demand(request.allow_weaker)
-    with job.alone(), _kept(job, ledger):
+        guarantee = _build_guarantee(
+            job.plan, job.arguments.round_number, job.rows, request.table, job.arguments.draws_sample
+        )
+        guarantee.require_target(request.allow_weaker)
+    with job.lock(), _keep_work(job, ledger):
         if ledger is not None:
             ledger.reserve(job.id, guarantee)
-        report = _run(job, request.table, request.asked, guarantee, engine, ledger)
-        engine.deliver(job.release)
+        report = _run_steps(job, request.table, request.checked_selection, guarantee, engine, ledger)
+        engine.deliver_report(job.release_directory)
         job.publish()
     return report
 
 
-def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job, Guarantee]:
-    """A new job, if all values are good and the target is met."""
-    plan, table, draws = request.plan, request.table, request.draws
-    asked = request.asked.numbers()
+def _begin_job(request: CollectionRequest, engine: Engine, ledger: Ledger | None) -> tuple[Job, Guarantee]:
+    """Begins a new job if all values are as planned and the target is met."""
+    plan, table, draws = request.plan, request.table, request.draws_sample
+    asked = request.checked_selection.indices()
     if ledger is None or request.round_number is not None:
-        chosen_round("collect", plan, request.round_number, None)
+        choose_round("collect", plan, request.round_number, None)
     engine.prepare()
     source = table.fingerprint()
-    # All of them, drawn or not: what is said of a bad value must not depend on who was.
+    # Check all rows, sampled or not: an error about a bad value must not depend on who was sampled.
     column = plan.column(*request.columns, rules=request.rules)
     rows = engine.check(table, column)
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    guarantee = _guarantee(plan, None, rows, table, draws)
-    guarantee.demand(request.allow_weaker)
-    # After that: too few users need no round.
-    number = chosen_round("collect", plan, request.round_number, ledger)
-    guarantee = guarantee.in_round(number)
+    guarantee = _build_guarantee(plan, None, rows, table, draws)
+    guarantee.require_target(request.allow_weaker)
+    # Only now: with too few users no round is needed.
+    number = choose_round("collect", plan, request.round_number, ledger)
+    guarantee = guarantee.with_round(number)
     if ledger is not None:
-        ledger.demand_free(plan, number)
-    if ledger is not None and request.ahead > 1:
-        ledger.demand_room(guarantee, request.ahead)
-    tally = engine.counted(table, column) if request.rules.changes else Tally()
-    head = None if ledger is None else ledger.head().document()
-    start = Start(
+        ledger.check_round_is_free(plan, number)
+    if ledger is not None and request.planned_rounds > 1:
+        ledger.check_budget(guarantee, request.planned_rounds)
+    tally = engine.count_changed_values(table, column) if request.rules.changes_values else Tally()
+    head = None if ledger is None else ledger.head().to_document()
+    start = JobArguments(
         plan,
         number,
         request.columns,
@@ -222,148 +343,160 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
         draws,
         request.rules,
         tally,
-        request.manner,
+        request.estimate_options,
     )
     return Job.begin(request.out, start, engine.name), guarantee
 
 
-def _guarantee(plan: Plan, number: int | None, rows: int, table: Table, draws: bool) -> Guarantee:
-    """The guarantee of a round for users who are all rows, or will be drawn out of them."""
+def _build_guarantee(plan: Plan, number: int | None, rows: int, table: Table, draws: bool) -> Guarantee:
+    """Returns the guarantee of a round whose users are all rows, or a sample of them."""
     if not draws:
-        return Guarantee(plan, rows, table.per_person, by_id=table.by_id, round_number=number)
+        return Guarantee(plan, rows, table.per_person, has_user_ids=table.has_user_ids, round_number=number)
     planned = plan.schedule
-    users = min(rows, planned.expected) if planned.rate is None else math.floor(planned.rate * rows)
-    return Guarantee(plan, users, table.per_person, rows, table.by_id, round_number=number)
+    users = min(rows, planned.expected_users) if planned.rate is None else math.floor(planned.rate * rows)
+    return Guarantee(plan, users, table.per_person, rows, table.has_user_ids, round_number=number)
 
 
 @contextmanager
-def _kept(job: Job, ledger: Ledger | None) -> Iterator[None]:
-    """Whatever fails leaves what is done, to go on from; only work that can be of no use is thrown away."""
+def _keep_work(job: Job, ledger: Ledger | None) -> Iterator[None]:
+    """Keeps completed work for ``--resume`` if the collection fails; deletes it only if it is of no use."""
     try:
         yield
     except InputChanged:
         _abandon(job, ledger)
         raise
-    except durable.ForeignFile:
-        # What others could have changed is not ours to delete.
+    except durable_files.ForeignFile:
+        # Do not delete files that others could have changed.
         raise
     except Exception as error:
         if not job.has_begun:
-            # Nothing was encoded, so that nothing is lost.
+            # Nothing was encoded, so nothing is lost.
             _abandon(job, ledger)
             raise
-        kind = type(error) if isinstance(error, TooWeak) else EngineFailed
+        kind = type(error) if isinstance(error, GuaranteeTooWeak) else EngineError
         reason = str(error).rstrip(".") or f"collect: stopped by {type(error).__name__}"
         raise kind(f"{reason}; what is done is kept: go on with --resume.") from error
 
 
-def _left_behind(request: Request, engine: Engine, ledger: Ledger | None) -> Job | None:
-    """The job to go on with; None to begin a new one; a sentence where neither is right."""
+def _find_unfinished_job(request: CollectionRequest, engine: Engine, ledger: Ledger | None) -> Job | None:
+    """Returns the job to resume, or None to begin a new one; raises ValueError if the directory allows neither."""
     out = request.out
     if out.exists() and not out.is_dir():
         raise ValueError(f"collect: expected a directory for the output, got the file {out}.")
-    job = Job.unfinished(out)
+    job = Job.find_unfinished(out)
     if job is None:
         left = [] if not out.exists() else sorted(path.name for path in out.iterdir() if path.name != "work")
-        if REPORT in left:
-            durable.remove_tree(out / "work")
+        if REPORT_FILE in left:
+            durable_files.remove_tree(out / "work")
             raise ValueError(f"collect: {out} already holds a finished collection; choose another directory.")
         if left:
             raise ValueError(f"collect: expected an empty directory, but {out} has {left[0]!r}.")
         work = out / "work"
-        if work.is_dir() and any(not path.name.startswith(JOB) for path in work.iterdir()):
-            # Messages of another plan, for all that is known.
+        if work.is_dir() and any(not path.name.startswith(JOB_FILE) for path in work.iterdir()):
+            # These may be messages of another plan.
             raise ValueError(f"collect: {work} holds work of which nothing is known any more; delete it.")
         return None
     if not request.resume:
         raise ValueError(f"collect: {out} holds an unfinished collection; go on with --resume, or delete it.")
-    _demand_same(job, request, engine, ledger)
+    _require_same_request(job, request, engine, ledger)
     return job
 
 
-def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | None) -> None:
-    """What goes on is what began."""
-    began = job.start
+def _require_same_request(job: Job, request: CollectionRequest, engine: Engine, ledger: Ledger | None) -> None:
+    """Raises ValueError if the job to resume began with other arguments."""
+    began = job.arguments
     same = {
         "plan": (began.plan, request.plan),
         "round": (began.round_number, began.round_number if request.round_number is None else request.round_number),
         "column": (began.columns, request.columns),
-        "input": (dict(began.source), request.table.fingerprint()),
+        "input": (dict(began.input_fingerprint), request.table.fingerprint()),
         "engine": (job.engine, engine.name),
         "ledger": (began.ledger is None, ledger is None),
-        "sample": (began.draws, request.draws),
+        "sample": (began.draws_sample, request.draws_sample),
         "rule for cells": (began.rules, request.rules),
-        "confidence or post-processing": (began.manner, request.manner),
-        "list of options": (request.asked.is_that_of(began.options), True),
+        "confidence or post-processing": (began.estimate_options, request.estimate_options),
+        "list of options": (request.checked_selection.has_indices(began.options), True),
     }
     changed = [name for name, (before, now) in same.items() if before != now]
     if changed:
         raise ValueError(f"collect: the {changed[0]} is not the one that the collection in {job.out} began with.")
     if ledger is not None and began.ledger is not None:
-        ledger.demand_contains(began.ledger, "collect")
+        ledger.check_contains(began.ledger, "collect")
 
 
-def _run(job: Job, table: Table, asking: Asking, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
-    """Everything up to the release, from where it stands."""
-    mechanism, column = job.plan.mechanism, job.plan.column(*job.start.columns, rules=job.start.rules)
+def _run_steps(
+    job: Job, table: Table, asking: OptionSelection, guarantee: Guarantee, engine: Engine, ledger: Ledger | None
+) -> Report:
+    """Runs all steps before the release, from wherever the job stands."""
+    mechanism, column = job.plan.mechanism, job.plan.column(*job.arguments.columns, rules=job.arguments.rules)
     if not job.is_shuffled:
-        with _input_is_to_blame():
+        with _convert_input_errors():
             used, rows = table, job.rows
-            if job.start.draws:
-                used = DrawnTable.of(table, job.rows, job.plan.schedule, job.key())
-                rows = used.used
-            lot = _lot(job, rows, guarantee)
-            engine.encode(used, column, job.key(), lot, job.encoded)
-            if table.fingerprint() != dict(job.start.source):
+            if job.arguments.draws_sample:
+                used = SampledTable.draw(table, job.rows, job.plan.schedule, job.load_key())
+                rows = used.sample_size
+            lot = _build_batch_spec(job, rows, guarantee)
+            engine.encode(used, column, job.load_key(), lot, job.encoded_directory)
+            if table.fingerprint() != dict(job.arguments.input_fingerprint):
                 raise ValueError("input: the file has changed during the collection.")
-        kernel.add_noise(mechanism, job.key(), job.encoded)
-        engine.shuffle(job.encoded, lot, job.shuffled)
+        batch_processing.add_noise(mechanism, job.load_key(), job.encoded_directory)
+        engine.shuffle(job.encoded_directory, lot, job.shuffled_directory)
     job.forget_order()
-    shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
+    shuffled = job.shuffled_directory if job.shuffled_directory.exists() else job.out / MESSAGES_DIRECTORY
     made = engine.manifest(shuffled)
-    users, lot = made.users, _lot(job, made.users, guarantee)
-    guarantee = guarantee.came(users).with_certificate()
-    total = engine.aggregate(mechanism, shuffled, made.messages, asking.reading)
-    if (total.messages, total.refused) != (made.messages, 0) or not lot.is_complete(total.messages):
-        raise EngineFailed(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
-    estimate = asking.reading.finish(total.statistic, users)
-    manner = job.start.manner
+    users, lot = made.users, _build_batch_spec(job, made.users, guarantee)
+    guarantee = guarantee.with_users(users).with_certificate()
+    total = engine.aggregate(mechanism, shuffled, made.messages, asking.estimator)
+    if (total.messages, total.refused) != (made.messages, 0) or not lot.allows_total_messages(total.messages):
+        raise EngineError(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
+    estimate = asking.estimator.finish(total.statistic, users)
+    manner = job.arguments.estimate_options
     quantities = manner.quantities(asking, estimate)
-    counted = table.counted(job.rows)
+    counted = table.count_rows(job.rows)
     report = Report(
-        guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), counted,
-        rules=job.start.rules, tally=job.start.tally, asked=asking.count, manner=manner, columns=job.start.columns,
-    )  # fmt: skip
+        guarantee,
+        estimate,
+        quantities,
+        ONE_PARTY_TEXT,
+        engine.name,
+        _read_budget_status(job, ledger),
+        counted,
+        rules=job.arguments.rules,
+        tally=job.arguments.tally,
+        selected_count=asking.count,
+        estimate_options=manner,
+        columns=job.arguments.columns,
+    )
     if not job.is_reported:
-        with durable.whole_directory(job.release) as unfinished:
+        with durable_files.create_atomic_directory(job.release_directory) as unfinished:
             report.write(unfinished)
     if ledger is not None:
-        # All that is to be released is on disk; nothing of it is released yet.
+        # Everything to be released is on disk; nothing of it is released yet.
         ledger.settle(job.id, guarantee, made.digest)
     return report
 
 
-def _lot(job: Job, users: int, guarantee: Guarantee) -> Lot:
-    return Lot.of(job.plan, job.start.round_number, users, guarantee.per_person)
+def _build_batch_spec(job: Job, users: int, guarantee: Guarantee) -> BatchSpec:
+    return BatchSpec.from_plan(job.plan, job.arguments.round_number, users, guarantee.per_person)
 
 
 @contextmanager
-def _input_is_to_blame() -> Iterator[None]:
-    """A bad value now was not there at the first look."""
+def _convert_input_errors() -> Iterator[None]:
+    """Raises InputChanged for a bad value, since the first check did not find it."""
     try:
         yield
-    except (EngineFailed, OSError):
+    except (EngineError, OSError):
         raise
     except (ValueError, TypeError) as error:
         raise InputChanged(str(error)) from error
 
 
-def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
-    return None if ledger is None else ledger.standings(job.plan.population, job.plan.delta)[0]
+def _read_budget_status(job: Job, ledger: Ledger | None) -> BudgetStatus | None:
+    return None if ledger is None else ledger.budget_statuses(job.plan.population, job.plan.delta)[0]
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:
-    """Nothing was released, so that nothing was spent."""
+    """Deletes the job and gives back its reservation: nothing was released, so nothing was spent."""
     with suppress(ValueError, ShuffledpError, OSError):
         if ledger is not None and ledger.has_reserved(job.id):
             ledger.give_back(job.id)

@@ -1,17 +1,17 @@
-"""The work of one collection on disk: what is done stays done, whenever the process is killed.
+"""The state of one collection on disk, from which a killed run is resumed.
 
 In the output directory, until the collection is finished::
 
     work/job.json   the plan, the input, the number of rows, the engine
-    work/key        the secret from which every report's randomness is derived; deleted once messages are shuffled
-    work/forgotten  empty; says that there was a key
+    work/key        the secret from which the randomness of every message is derived; deleted after shuffling
+    work/forgotten  empty; marks that there was a key
     work/encoded/   messages in the order of the input; deleted with the key
-    work/input/     data from memory, only where an engine reads files; deleted with the key
+    work/input/     data from memory, only for an engine that reads files; deleted with the key
     work/shuffled/  messages in order
     work/release/   estimates and report
 
-Each of these appears under its name only when it is complete. A killed run goes on from there; what has to be repeated
-repeats with the same randomness, as it depends on the key and the place of the report in the input only.
+Each of these appears under its name only when it is complete. A killed run is resumed from there. Repeated steps use
+the same randomness, which depends only on the key and the position of the row in the input.
 """
 
 from __future__ import annotations
@@ -25,62 +25,74 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from shuffledp.collection import durable
-from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.manner import USUAL, Manner
-from shuffledp.planner.plan_file import Plan
-from shuffledp.sampling.random import KEY_BYTES
-from shuffledp.tasks.column import Tally
-from shuffledp.tasks.rules import STRICT, Rules
+from shuffledp.collection.estimates import DEFAULT_ESTIMATE_OPTIONS, EstimateOptions
+from shuffledp.ledger.ledger import Ledger
+from shuffledp.planning.plan import Plan
+from shuffledp.sampling.random_sources import KEY_BYTES
+from shuffledp.storage import durable_files
+from shuffledp.storage.schema import FIRST_VERSION, NewerSchema, check_version
+from shuffledp.tasks.cells import STRICT_RULES, Rules
+from shuffledp.tasks.column_reader import Tally
 
-JOB = "job.json"
-REPORT = "report.json"
-MESSAGES = "messages"
+JOB_FILE = "job.json"
+JOB_VERSION = 1
+"""Version of the layout of ``work``; shuffledp 0.1.0 used the same layout without writing the version."""
+REPORT_FILE = "report.json"
+MESSAGES_DIRECTORY = "messages"
 
 
 @dataclass(frozen=True)
-class Start:
-    """What a collection begins with; one that goes on must go on with the same."""
+class JobArguments:
+    """The arguments that a collection began with; a resumed collection must have the same ones."""
 
     plan: Plan
     round_number: int
     columns: tuple[str, ...]
-    source: Mapping[str, Any]
-    """The input's fingerprint."""
+    input_fingerprint: Mapping[str, Any]
+    """Fingerprint of the input."""
     users: int
     ledger: Mapping[str, Any] | None
-    """The ledger that it was written down in, by its head at that time; None where none is kept."""
+    """Head of the ledger when the collection began; None without a ledger."""
     options: list[int] | None = None
-    """The options that are asked for; None for all of them."""
-    draws: bool = False
-    """Whether some of the rows are drawn here; then ``users`` counts all of them."""
-    rules: Rules = STRICT
+    """The selected options; None selects all of them."""
+    draws_sample: bool = False
+    """True if the collection draws a sample of the rows; then ``users`` counts all rows."""
+    rules: Rules = STRICT_RULES
     tally: Tally = field(default_factory=Tally)
-    """How many values the rules change: for whoever sees the raw data, and never in a report."""
-    manner: Manner = USUAL
+    """Number of values that the rules change. Only whoever sees the raw data may see it; it is never in a report."""
+    estimate_options: EstimateOptions = DEFAULT_ESTIMATE_OPTIONS
 
-    def document(self) -> dict[str, Any]:
-        """For job.json."""
-        # One column is a text, as ever.
+    def to_document(self) -> dict[str, Any]:
+        """Returns the fields for job.json."""
+        # A single column stays a string, for compatibility with older files.
         column = self.columns[0] if len(self.columns) == 1 else list(self.columns)
         return {
-            "plan": self.plan.document(), "round": self.round_number, "column": column,
-            "input": dict(self.source), "users": self.users, "ledger": self.ledger,
-            **({} if self.options is None else {"options": self.options}), **({"draws": True} if self.draws else {}),
-            **({"rules": self.rules.document(), "tally": vars(self.tally)} if self.rules != STRICT else {}),
-            **({} if self.manner == USUAL else {"manner": self.manner.document()}),
-        }  # fmt: skip
+            "plan": self.plan.document(),
+            "round": self.round_number,
+            "column": column,
+            "input": dict(self.input_fingerprint),
+            "users": self.users,
+            "ledger": self.ledger,
+            **({} if self.options is None else {"options": self.options}),
+            **({"draws": True} if self.draws_sample else {}),
+            **({"rules": self.rules.document(), "tally": vars(self.tally)} if self.rules != STRICT_RULES else {}),
+            **(
+                {}
+                if self.estimate_options == DEFAULT_ESTIMATE_OPTIONS
+                else {"manner": self.estimate_options.to_document()}
+            ),
+        }
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``document``."""
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Restores the result of ``to_document``."""
         told = {"options": None, "draws": False, **document}
         column = told["column"]
         columns = (column,) if isinstance(column, str) else tuple(column)
         return cls(
             Plan.parse(json.dumps(told["plan"])), told["round"], columns, told["input"], told["users"],
             told["ledger"], told["options"], told["draws"], Rules(**told.get("rules", {})),
-            Tally(**told.get("tally", {})), Manner.read(told.get("manner", {})),
+            Tally(**told.get("tally", {})), EstimateOptions.from_document(told.get("manner", {})),
         )  # fmt: skip
 
 
@@ -90,150 +102,157 @@ class Job:
 
     out: Path
     id: str
-    start: Start
+    arguments: JobArguments
     engine: str
 
     @property
     def plan(self) -> Plan:
-        return self.start.plan
+        return self.arguments.plan
 
     @property
     def rows(self) -> int:
-        """How many rows of the input there are to take, or to draw from."""
-        return self.start.users
+        """The number of rows of the input that are used or sampled from."""
+        return self.arguments.users
 
     @property
-    def work(self) -> Path:
+    def work_directory(self) -> Path:
         return self.out / "work"
 
     @property
-    def encoded(self) -> Path:
-        return self.work / "encoded"
+    def encoded_directory(self) -> Path:
+        return self.work_directory / "encoded"
 
     @property
-    def shuffled(self) -> Path:
-        return self.work / "shuffled"
+    def shuffled_directory(self) -> Path:
+        return self.work_directory / "shuffled"
 
     @property
-    def release(self) -> Path:
-        return self.work / "release"
+    def release_directory(self) -> Path:
+        return self.work_directory / "release"
 
     @property
     def has_begun(self) -> bool:
-        """Whether any value was encoded, so that the work cannot be done again with other randomness."""
-        return (self.work / "key").exists() or self._forgotten.exists() or self.is_shuffled
+        """True if any value may have been encoded, so that the work cannot be repeated with other randomness."""
+        return (self.work_directory / "key").exists() or self._forgotten_mark.exists() or self.is_shuffled
 
     @property
     def is_shuffled(self) -> bool:
-        """Whether the messages are shuffled; then they are never encoded again."""
-        return self.shuffled.exists() or (self.out / MESSAGES).exists()
+        """True if the messages are shuffled; then they are never encoded again."""
+        return self.shuffled_directory.exists() or (self.out / MESSAGES_DIRECTORY).exists()
 
     @property
     def is_reported(self) -> bool:
-        """Whether all that is to be released is ready, or partly released."""
-        return self.release.exists() or (self.out / REPORT).exists()
+        """True if everything to be released is ready, or partly released."""
+        return self.release_directory.exists() or (self.out / REPORT_FILE).exists()
 
-    # --- beginning --------------------------------------------------------------------------------------------
+    # --- Beginning ---
 
     @classmethod
-    def begin(cls, out: Path, start: Start, engine: str) -> Job:
-        """A new job in a directory that is new or empty."""
+    def begin(cls, out: Path, start: JobArguments, engine: str) -> Job:
+        """Begins a new job in a new or empty directory."""
         job = cls(out, Ledger.new_id(), start, engine)
         try:
-            durable.make_directory(job.out)
-            durable.make_directory(job.work, durable.OWNER_ONLY_DIRECTORY)
-            durable.demand_own_directory(job.work)
+            durable_files.make_directory(job.out)
+            durable_files.make_directory(job.work_directory, durable_files.OWNER_ONLY_DIRECTORY)
+            durable_files.check_owned_directory(job.work_directory)
         except OSError as error:
             raise ValueError(f"collect: cannot write to {out}: {error.strerror}.") from None
-        if any(not path.name.startswith(JOB) for path in job.work.iterdir()):
-            # A key that is not made here decides all randomness.
-            raise ValueError(f"collect: {job.work} has work that was not begun here; choose another directory.")
-        document = {"id": job.id, "engine": engine} | start.document()
-        if not durable.write_whole(job.work / JOB, json.dumps(document, indent=1).encode()):
+        if any(not path.name.startswith(JOB_FILE) for path in job.work_directory.iterdir()):
+            # A key from elsewhere would decide all randomness.
+            raise ValueError(
+                f"collect: {job.work_directory} has work that was not begun here; choose another directory."
+            )
+        document = {"version": JOB_VERSION, "id": job.id, "engine": engine} | start.to_document()
+        if not durable_files.create_atomically(job.work_directory / JOB_FILE, json.dumps(document, indent=1).encode()):
             raise ValueError(f"collect: another process is collecting into {out}.")
         if any(path.name != "work" for path in out.iterdir()):
-            # Another process finished there since this one looked.
-            durable.remove_tree(job.work)
+            # Another process has finished there since this one looked.
+            durable_files.remove_tree(job.work_directory)
             raise ValueError(f"collect: {out} is no longer empty; choose another directory.")
         return job
 
     @classmethod
-    def unfinished(cls, out: Path) -> Job | None:
-        """The job that a killed run left; None if there is none."""
-        path = out / "work" / JOB
+    def find_unfinished(cls, out: Path) -> Job | None:
+        """Returns the job that a killed run left; None if there is none."""
+        path = out / "work" / JOB_FILE
         if not path.exists():
             return None
-        durable.demand_own_directory(path.parent)
+        durable_files.check_owned_directory(path.parent)
         try:
-            document = json.loads(durable.read_own(path))
-            return cls(out, document.pop("id"), Start.read(document), document["engine"])
+            document = json.loads(durable_files.read_owned_file(path))
+            check_version(f"collect: {path}", int(document.get("version", FIRST_VERSION)), JOB_VERSION)
+            return cls(out, document.pop("id"), JobArguments.from_document(document), document["engine"])
+        except NewerSchema:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"collect: {path} is damaged ({error}); delete {out} and collect anew.") from None
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes from working on the same job."""
+    def lock(self) -> Iterator[None]:
+        """Keeps other processes from working on the same job."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(durable.locked(self.work / JOB, create=False))
+                stack.enter_context(durable_files.open_locked(self.work_directory / JOB_FILE, create=False))
             except BlockingIOError:
                 raise ValueError(f"collect: another process is collecting into {self.out}.") from None
             yield
 
-    # --- the secret -------------------------------------------------------------------------------------------
+    # --- The secret key ---
 
-    def key(self) -> bytes:
-        """The secret key, made here when it is first needed; readable by its owner only."""
-        path = self.work / "key"
-        durable.demand_own_directory(self.work)
+    def load_key(self) -> bytes:
+        """Returns the secret key, generated on first use and readable by its owner only."""
+        path = self.work_directory / "key"
+        durable_files.check_owned_directory(self.work_directory)
         if not os.path.lexists(path):
-            if self.encoded.exists():
-                raise ValueError(f"collect: {self.work} has messages but no key; delete it and collect anew.")
-            if self._forgotten.exists():
+            if self.encoded_directory.exists():
+                raise ValueError(f"collect: {self.work_directory} has messages but no key; delete it and collect anew.")
+            if self._forgotten_mark.exists():
                 raise ValueError(f"collect: the shuffled messages of {self.out} are gone; they cannot be made again.")
-            durable.write_whole(path, os.urandom(KEY_BYTES))
-        return durable.read_own(path)
+            durable_files.create_atomically(path, os.urandom(KEY_BYTES))
+        return durable_files.read_owned_file(path)
 
     @property
-    def _forgotten(self) -> Path:
-        """There was a key: another one would randomise the same values anew."""
-        return self.work / "forgotten"
+    def _forgotten_mark(self) -> Path:
+        """Path of the mark that there was a key: another one would randomize the same values again."""
+        return self.work_directory / "forgotten"
 
     def forget_order(self) -> None:
-        """Delete what links messages to people: the key and the messages in the order of the input.
+        """Deletes everything that links messages to people: the key and the messages in the order of the input.
 
-        The shuffled messages must be on disk: without the key they cannot be made again.
+        The shuffled messages must be on disk: without the key they cannot be produced again.
         """
-        key = self.work / "key"
+        key = self.work_directory / "key"
         if key.exists():
-            durable.write_whole(self._forgotten, b"")
-            durable.destroy(key)
-        durable.remove_tree(self.encoded)
-        durable.remove_tree(input_beside(self.encoded))
+            durable_files.create_atomically(self._forgotten_mark, b"")
+            durable_files.destroy(key)
+        durable_files.remove_tree(self.encoded_directory)
+        durable_files.remove_tree(input_directory(self.encoded_directory))
 
-    # --- ending -----------------------------------------------------------------------------------------------
+    # --- Ending ---
 
     def publish(self) -> None:
-        """Move everything to the output directory, the report last, and delete the rest."""
-        if self.shuffled.exists():
-            durable.rename(self.shuffled, self.out / MESSAGES)
-        if self.release.exists():
-            for path in sorted(self.release.iterdir(), key=lambda path: (path.name == REPORT, path.name)):
-                durable.rename(path, self.out / path.name)
-        durable.remove_tree(self.work)
+        """Moves everything to the output directory, the report last, and deletes the rest."""
+        if self.shuffled_directory.exists():
+            durable_files.rename(self.shuffled_directory, self.out / MESSAGES_DIRECTORY)
+        if self.release_directory.exists():
+            for path in sorted(
+                self.release_directory.iterdir(), key=lambda path: (path.name == REPORT_FILE, path.name)
+            ):
+                durable_files.rename(path, self.out / path.name)
+        durable_files.remove_tree(self.work_directory)
 
     def abandon(self) -> None:
-        """Leave nothing behind; what says whose work it is goes last."""
-        for path in self.work.iterdir():
+        """Deletes all work; job.json, which identifies it, goes last."""
+        for path in self.work_directory.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.name != JOB:
+            elif path.name != JOB_FILE:
                 path.unlink(missing_ok=True)
-        shutil.rmtree(self.work, ignore_errors=True)
+        shutil.rmtree(self.work_directory, ignore_errors=True)
         if self.out.exists() and not any(self.out.iterdir()):
             self.out.rmdir()
 
 
-def input_beside(encoded: Path) -> Path:
-    """Where data from memory are put for an engine that reads files."""
+def input_directory(encoded: Path) -> Path:
+    """Returns the directory of data from memory for an engine that reads files."""
     return encoded.with_name("input")

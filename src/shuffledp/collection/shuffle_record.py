@@ -1,8 +1,8 @@
-"""The bundles that this user has shuffled, by the round of a plan that they belong to.
+"""A record of the message files that this user has shuffled, per round of a plan.
 
-Whoever sees what was shuffled from some files, and from the same ones together with a late one, takes the difference
-and has the late one's messages without anybody who hides them. A ledger refuses the second release of a round. Where
-none is kept, this user's machine still remembers which files were handed on together, beside the heads of ledgers.
+An observer of two releases, one shuffled from some files and one from the same files and a late one, could subtract
+them and obtain the late file's messages with nobody to hide them. A ledger refuses the second release of a round.
+Without a ledger, this record on the user's machine, beside the heads of ledgers, lists the files released together.
 """
 
 from __future__ import annotations
@@ -16,46 +16,48 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from shuffledp.collection import bundle, durable
-from shuffledp.collection.witness import state_directory
+from shuffledp.collection import message_files
+from shuffledp.ledger.storage import state_directory
+from shuffledp.storage import durable_files
 
-FOLDER = "shuffled"
-"""One file for each round of a plan, with a line for each set of bundles that was handed on."""
+RECORDS_FOLDER = "shuffled"
+"""Holds one file per round of a plan, with one line per set of message files released together."""
 ID_DIGITS = 32
 
 
-class ShuffledBefore(ValueError):
-    """Some of the bundles were handed on before, together with others; nothing was released."""
+class AlreadyShuffled(ValueError):
+    """Some of the message files were released before, together with others; nothing was released now."""
 
 
-def remember(who: str, plan: str, ids: Collection[str], digest: str, *, drawn: bool) -> None:
-    """Write down that these bundles of a plan's round are handed on together, before anybody sees what came of them.
+def record_shuffle(who: str, plan: str, ids: Collection[str], digest: str, *, drawn: bool) -> None:
+    """Records that these message files of a plan's round are released together, before anybody sees the result.
 
-    The same set again is accepted, but not where noise was ``drawn`` for it and what came of it, by its ``digest``, is
-    other than before: noise that is drawn twice averages out. Where nothing can be written nothing is remembered.
+    The same set may be released again, unless noise was ``drawn`` for it and the result, identified by its ``digest``,
+    differs from the earlier one: noise that is drawn twice averages out. If the record cannot be written, nothing is
+    recorded.
 
     Raises:
-        ShuffledBefore: If some of them were handed on before, and not exactly these.
+        AlreadyShuffled: If some of them were released before in another set, or the same set with other noise.
     """
-    own = {_digest_of(id_) for id_ in ids}
+    own = {_hash_id(id_) for id_ in ids}
     try:
-        with _opened(plan) as file:
+        with _open_record(plan) as file:
             content = file.read()
-            if any(_is_same(who, line, own, digest, drawn) for line in content.splitlines()):
+            if any(_matches_record(who, line, own, digest, drawn) for line in content.splitlines()):
                 return
-            # A line that a power loss cut off was written before anything of it was seen.
+            # A line that a power loss cut off was written before anybody saw its release.
             file.seek(content.rfind(b"\n") + 1)
             file.truncate()
             file.write(json.dumps({"ids": sorted(own), "digest": digest}).encode() + b"\n")
             file.flush()
-            durable.sync(file.fileno())
-            durable.sync_path(record_path(plan).parent)
+            durable_files.sync(file.fileno())
+            durable_files.sync_path(record_path(plan).parent)
     except OSError:
         return
 
 
-def _is_same(who: str, line: bytes, own: set[str], digest: str, drawn: bool) -> bool:
-    """Whether a line is of this very set; a sentence where it is of some of it."""
+def _matches_record(who: str, line: bytes, own: set[str], digest: str, drawn: bool) -> bool:
+    """Returns True if a line records this very set; raises AlreadyShuffled if it records a part of it."""
     try:
         told = json.loads(line)
         before, released = set(told["ids"]), told["digest"]
@@ -64,32 +66,32 @@ def _is_same(who: str, line: bytes, own: set[str], digest: str, drawn: bool) -> 
     if before.isdisjoint(own):
         return False
     if before != own:
-        raise ShuffledBefore(
+        raise AlreadyShuffled(
             f"{who}: {len(before & own)} of the {len(own)} files were shuffled before, together with others or without "
             f"the rest: the difference would show what a few sent; give all files of a round at once, and encode late "
             f"ones for the next round."
         )
     if drawn and released != digest:
-        raise ShuffledBefore(f"{who}: these files were shuffled before, with other noise; use what came out then.")
+        raise AlreadyShuffled(f"{who}: these files were shuffled before, with other noise; use what came out then.")
     return True
 
 
-def _digest_of(id_: str) -> str:
+def _hash_id(id_: str) -> str:
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:ID_DIGITS]
 
 
 def record_path(plan: str) -> Path:
-    """Where it is remembered what was shuffled for a plan's round."""
-    # Whoever wrote the file of messages chose that text.
-    return state_directory() / FOLDER / f"{bundle.hash_of([plan])[:ID_DIGITS]}.jsonl"
+    """Returns the path of the record of a plan's round."""
+    # Whoever wrote the message file chose the plan's identity: hash it before it becomes a file name.
+    return state_directory() / RECORDS_FOLDER / f"{message_files.hash_ids([plan])[:ID_DIGITS]}.jsonl"
 
 
 @contextmanager
-def _opened(plan: str) -> Iterator[BinaryIO]:
-    """The record of a plan's round, while no other process has it."""
+def _open_record(plan: str) -> Iterator[BinaryIO]:
+    """Opens the record of a plan's round under an exclusive lock."""
     path = record_path(plan)
-    durable.make_directory(path.parent, 0o700)
+    durable_files.make_directory(path.parent, 0o700)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    with open(os.open(path, flags, durable.OWNER_ONLY), "r+b") as file:
+    with open(os.open(path, flags, durable_files.OWNER_ONLY), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file

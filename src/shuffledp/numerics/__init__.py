@@ -1,1 +1,1 @@
-"""Floats, balls and arrays: the numerical engine. Knows no privacy nouns."""
+"""The numerical engine: floats, ball arithmetic and arrays, without privacy notions."""

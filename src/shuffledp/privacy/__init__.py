@@ -1,1 +1,1 @@
-"""Frozen value objects of the field: parameters, dominating pairs, privacy curves."""
+"""Privacy parameters, dominating pairs, privacy curves and trade-off curves, as frozen value objects."""

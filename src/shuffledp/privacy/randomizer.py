@@ -1,225 +1,296 @@
-"""What a randomizer answers to a bound: one abstract class, and small ones for what only some can.
+"""The interface between randomizers and bounds: one abstract class, and small ones for optional abilities.
 
-A bound asks these questions, never for a class or a name. What is optional is a class that a randomizer names in its
-bases, so that a misspelt ability is an error: at the definition of the class, or when the first object is made.
+A bound asks for these abilities, never for a class or a name. An optional ability is a class that a randomizer lists
+among its bases, so that a misspelt ability is an error when the class is defined or its first object is made.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from flint import arb
 
-from shuffledp.errors import NotApplicable
+from shuffledp._core.errors import NotApplicable
 
 if TYPE_CHECKING:
-    from shuffledp.privacy.cut_randomizer import CutRandomizer
-    from shuffledp.privacy.mixed_others import MixedOthers
-    from shuffledp.privacy.neighbours import Neighbours
-    from shuffledp.privacy.others import Others
-    from shuffledp.privacy.own_loss import OwnLoss
-    from shuffledp.privacy.pair import HidingPair
+    from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers
+    from shuffledp.privacy.metric_space import Neighbours
+    from shuffledp.privacy.privacy_loss import AggregateNoiseLoss
     from shuffledp.privacy.variation_ratio import VariationRatio
 
-ALIKE = 0.85
-"""Names more alike than this are taken for one name, misspelt."""
+MISSPELLING_SIMILARITY = 0.85
+"""Names more similar than this are taken for a misspelling of one another."""
 
 
 class Randomizer(ABC):
-    """Anything whose shuffled output has a privacy curve: a mechanism, or what is known of one."""
+    """Anything whose shuffled output has a privacy curve: a mechanism, or partial knowledge of one."""
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        _demand_known_names(cls)
+        _check_ability_names(cls)
 
     @abstractmethod
     def variation_ratio(self) -> VariationRatio:
-        """Its (p, β)-variation and q-ratio, upper bounds for every pair of inputs and every other user."""
+        """Returns its (p, β)-variation and q-ratio, upper bounds for every pair of inputs and every other user."""
 
     @abstractmethod
     def blankets(self) -> Sequence[HidingPair]:
-        """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
+        """Returns the pair against the privacy blanket for each kind of input pair that may be the worst one.
 
         The hiding law is the pointwise infimum of the output laws over all inputs, or a smaller law, then the revealed
-        rest. Empty where only the parameters are known.
+        rest. Empty if only the parameters are known.
         """
 
     @abstractmethod
     def attacks(self) -> Sequence[HidingPair]:
-        """The exact pairs of constructed datasets: ``hiding`` is the law of the others' messages; empty: none known.
+        """Returns the exact pairs of constructed datasets; empty if none are known.
 
-        The others may all hold one value, or values drawn independently from any law: some dataset attains the average.
+        ``hiding`` is the law of the others' messages. The others may all hold one value, or values drawn independently
+        from any
+        law: some dataset attains the average.
         """
 
     def derived_attacks(self) -> Callable[[], Sequence[HidingPair]] | None:
-        """More of these, which take time to derive: called only when somebody asks; None where there are none."""
+        """Returns a function that derives more attacks, slowly, called only when needed; None if there are none."""
         return None
 
     @property
     def one_message_each(self) -> bool:
-        """Whether every user sends one message, and these hide each other."""
+        """True if every user sends one message and these messages hide each other."""
         return True
 
     @property
-    def why_no_attack(self) -> str:
-        """Where ``attacks`` is empty: why, in half a sentence; empty where nobody says."""
+    def missing_attack_reason(self) -> str:
+        """The reason why ``attacks`` is empty, as a clause; empty if none is stated."""
         return ""
 
-    def others(self) -> Sequence[Others]:
-        """For each kind of input pair that may be the worst one: every law that another user's message may have.
+    def other_users(self) -> Sequence[OtherUsers]:
+        """Returns every law of another user's message, for each kind of input pair that may be the worst one.
 
-        Empty where these are not known, or messages hide each other in another way than one from each user.
+        Empty if these are not known, or if messages hide each other in another way than one from each user.
         """
         return ()
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
-        """Where there are only two messages: the least and the largest probability of one of them, over all inputs."""
+        """Returns the range, over all inputs, of the probability of one of two messages; None if there are more."""
         return None
 
     def hiding_messages(self, users: int) -> int:
-        """How many messages of ``users`` honest users hide each other: one that depends on the value among them."""
+        """Returns the number of messages that hide each other, the one that depends on the value included.
+
+        Args:
+            users: Number of honest users.
+
+        Returns:
+            The number of messages.
+        """
         return users
 
     def attack_messages(self, users: int) -> int:
-        """The same number in the datasets of ``attacks``."""
+        """Returns the number of messages that hide each other in the datasets of ``attacks``.
+
+        Args:
+            users: Number of honest users.
+
+        Returns:
+            The number of messages.
+        """
         return self.hiding_messages(users)
 
-    def told_parameters(self) -> dict[str, float]:
-        """p, β and q by name; nothing where no single message tells anything of the noise that hides a value."""
+    def ratio_parameters(self) -> dict[str, float]:
+        """Returns p, β and q by name; empty if no ratios bound the laws of single messages."""
         try:
             return self.variation_ratio().describe()
         except NotApplicable:
             return {}
 
     @property
-    def holds_for(self) -> str:
-        """Which randomizers an answer is about, in words, where it is not one alone."""
+    def covered_randomizers(self) -> str:
+        """Description of the randomizers that a result covers, if it is more than one."""
         return ""
 
     @property
     def assumption(self) -> str:
-        """What its privacy rests on besides mathematics, such as an unbroken cipher; empty where there is nothing."""
+        """A condition besides mathematics that privacy rests on, such as an unbroken cipher; empty if there is none."""
         return ""
 
     def premises(self) -> tuple[str, ...]:
-        """What must be so, in sentences, beside what every randomizer needs whose messages are shuffled."""
+        """Returns its conditions, as sentences, besides those of every randomizer whose messages are shuffled."""
         return (self.assumption,) if self.assumption else ()
 
 
-class HasNoisyOthers(ABC):
+class HasNoisyMessages(ABC):
     """Sends real messages that are noisy themselves, besides the messages that hide them."""
 
     @abstractmethod
-    def noisy_others(self, messages: int) -> tuple[int, Fraction]:
-        """Where ``messages`` hide each other: how many real messages others sent, and λ.
+    def count_noisy_messages(self, messages: int) -> tuple[int, Fraction]:
+        """Returns the number of real messages of others among ``messages`` that hide each other, and λ.
 
-        λ is a chance with which each of them, whatever its value, is one more message with the law of what hides.
+        λ is a probability with which each of them, whatever its value, is one more message with the hiding law.
         """
 
 
 class HasPublishedGuarantee(ABC):
-    """Knows what its own paper promises."""
+    """States the guarantee of its own paper."""
 
     published_theorem: ClassVar[str]
 
     @abstractmethod
     def published_epsilon(self, messages: int, delta: arb) -> arb:
-        """The printed ε at δ for this many messages that hide each other, or NotApplicable."""
+        """Returns the printed ε at δ for this many messages that hide each other, or raises NotApplicable."""
 
 
 class HasNeighbours(ABC):
-    """A metric mechanism: near inputs are better protected than far ones, and it says how well."""
+    """A metric mechanism: near inputs are better protected than far ones, by a stated amount."""
 
     @abstractmethod
-    def between(self, first: Any, second: Any) -> Neighbours:
-        """What is known of one pair of inputs."""
+    def neighbours_between(self, first: Any, second: Any) -> Neighbours:
+        """Returns the privacy of one pair of inputs."""
 
     @abstractmethod
-    def within(self, diameter: float) -> Neighbours:
-        """What holds for every two inputs at most this many input units apart."""
+    def neighbours_within(self, diameter: float) -> Neighbours:
+        """Returns the privacy of every two inputs at most this many input units apart."""
 
 
-class HasOwnLoss(ABC):
-    """Hides a value by noise that honest users, or the shuffler, add together: its law says what all messages tell."""
+class HasAggregateLoss(ABC):
+    """Hides values by noise that honest users add jointly, or the shuffler; its law gives the loss of all messages."""
 
     @abstractmethod
-    def own_loss(self, honest: int) -> OwnLoss:
-        """The privacy loss of all messages where this many honest users take part, or NotApplicable."""
+    def aggregate_loss(self, honest: int) -> AggregateNoiseLoss:
+        """Returns the loss of all messages where this many honest users take part, or raises NotApplicable."""
 
 
 class HasParts(ABC):
-    """Answers several questions by messages that say which question they answer, each hidden by a crowd of its own."""
+    """Answers several questions by messages that name their question; messages of one question hide each other."""
 
     @abstractmethod
     def parts(self) -> Sequence[tuple[Randomizer, int]]:
-        """What answers a question, and how many are answered so; a changed value may change every answer.
+        """Returns the randomizers that answer the questions, each with the number of questions it answers.
 
-        Each part's randomness is its own, so that the guarantee is that of all parts composed.
+        A changed value may change every answer. The parts' randomness is independent, so the guarantee is that of all
+        parts composed.
         """
 
 
 class HasTails(ABC):
-    """May send what another input hardly ever sends, or never: a guarantee leaves out some of it, and adds it to δ."""
+    """May send messages that another input hardly ever or never sends.
+
+    Guarantees cut some of them off and add them to δ.
+    """
 
     @property
     @abstractmethod
     def has_tails(self) -> bool:
-        """Whether leaving out some of it helps."""
+        """True if cutting some of them off helps."""
 
     @abstractmethod
-    def without_tails(self, share: float) -> CutRandomizer | None:
-        """The same where at most a probability of ``share`` is left out, as much as helps; None where nothing does.
+    def truncate_tails(self, share: float) -> TruncatedRandomizer | None:
+        """Returns the randomizer with at most probability ``share`` cut off, as much as helps; None if nothing does.
 
-        ``share`` is a wish: where what is left out is given, it is that.
+        ``share`` is a wish: a mechanism that prescribes the cut ignores it.
         """
 
 
-class MayMix(ABC):
-    """Sends messages that others, with other settings or another randomizer, may send too, and knows their laws."""
+class HasMixedUsers(ABC):
+    """Sends messages that others, with other settings or another randomizer, may also send, and knows their laws."""
 
     @abstractmethod
-    def why_apart(self, other: MayMix) -> str:
-        """Why the messages of the two can be told apart, in half a sentence; empty where they cannot."""
+    def distinguishing_reason(self, other: HasMixedUsers) -> str:
+        """Returns the reason why messages of the two can be distinguished, as a clause; empty if they cannot."""
 
     @abstractmethod
-    def hidden_among(self, groups: Sequence[MayMix]) -> Sequence[MixedOthers]:
-        """For each kind of input pair of this one that may be the worst: every law of a user of each of ``groups``.
+    def mixed_other_users(self, groups: Sequence[HasMixedUsers]) -> Sequence[MixedOtherUsers]:
+        """Returns every law of a user of each of ``groups``, for each kind of own input pair that may be the worst.
 
-        Empty where these are not known.
+        Empty if these are not known.
         """
 
 
 class HasQuickForm(ABC):
-    """Takes long to be looked at sharply, and has a simpler form that stands for it."""
+    """Is slow to analyse sharply, and has a simpler form that stands for it."""
 
     @abstractmethod
     def quick_form(self) -> Randomizer:
-        """What slow bounds look at where a quick answer is asked for: every guarantee for it is one for this."""
+        """Returns the form that slow bounds use for a quick answer: every guarantee for it also holds for this one."""
 
 
 ABILITIES: tuple[type, ...] = (
-    *(HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails, HasQuickForm),
-    MayMix,
+    *(HasNoisyMessages, HasPublishedGuarantee, HasNeighbours, HasAggregateLoss, HasParts, HasTails, HasQuickForm),
+    HasMixedUsers,
 )
 
 
-def _names_of(kind: type) -> set[str]:
+def _public_names(kind: type) -> set[str]:
     return {name for name in vars(kind) if not name.startswith("_")}
 
 
-def _demand_known_names(kind: type) -> None:
-    """Refuse a class that offers an ability under a name that nobody asks for, or without saying so."""
-    known = {name for base in (Randomizer, *ABILITIES) for name in _names_of(base)}
-    for name in _names_of(kind) - known:
-        meant = get_close_matches(name, known, n=1, cutoff=ALIKE)
+def _check_ability_names(kind: type) -> None:
+    """Raises TypeError for a class that offers an ability under an unknown name, or without listing it as a base."""
+    known = {name for base in (Randomizer, *ABILITIES) for name in _public_names(base)}
+    for name in _public_names(kind) - known:
+        meant = get_close_matches(name, known, n=1, cutoff=MISSPELLING_SIMILARITY)
         if meant:
             raise TypeError(f"{kind.__name__}: nobody asks a randomizer for {name!r}; is it {meant[0]!r}?")
     for ability in ABILITIES:
-        offered = _names_of(kind) & _names_of(ability)
+        offered = _public_names(kind) & _public_names(ability)
         if offered and not issubclass(kind, ability):
             one = sorted(offered)[0]
             raise TypeError(f"{kind.__name__}: it gives {one!r}, but does not name {ability.__name__} in its bases.")
+
+
+class TruncatedRandomizer(Randomizer):
+    """A randomizer where user 1's law, as the first of a pair, was cut: messages that hide too badly are left out.
+
+    Theorem: with P ≤ P' + E and g = P − e^ε·Q ≤ g' + E, the total of (g ∗ others)_+ is at most that of (g' ∗ others)_+
+    and the mass of E, whoever the others are. Every proof about g' that needs only sums and mixtures of signed measures
+    holds as it does for g: the blanket and the absent user, but not reductions to parameters.
+    """
+
+    @abstractmethod
+    def truncation_delta(self, epsilon: float) -> float:
+        """Returns the amount that is added to δ at ε, rounded up; it does not fall with ε."""
+
+
+# --- Value objects ---
+
+
+class ValueObject:
+    """Base of frozen dataclasses that are compared, hashed and pickled by their fields alone.
+
+    ``cached_property`` values enter neither comparisons nor pickles. A dataclass that holds arrays takes ``eq=False``,
+    so that the comparison here, of arrays by their content, is used.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        kind = type(self)
+        return {
+            name: held
+            for name, held in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for held in state.values():
+            if isinstance(held, np.ndarray):
+                held.setflags(write=False)
+        vars(self).update(state)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return _compared_values(self) == _compared_values(other)
+
+    def __hash__(self) -> int:
+        return hash(_compared_values(self))
+
+
+def _compared_values(record: Any) -> tuple[object, ...]:
+    held = (getattr(record, one.name) for one in fields(record) if one.compare)
+    return tuple((one.dtype.str, one.shape, one.tobytes()) if isinstance(one, np.ndarray) else one for one in held)

@@ -1,1 +1,1 @@
-"""Exact draws, packed bits and bytes, hashes and their decoders: how messages are made and read; no privacy nouns."""
+"""Exact sampling, packed bits and bytes, hashes and their decoders: numerical code without privacy notions."""

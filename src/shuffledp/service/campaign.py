@@ -1,21 +1,24 @@
-"""A campaign: one plan, and who seals to whom, mixes for whom, until when; the same bytes for everybody.
+"""Campaigns: a plan with the analyst, the shuffler and the timing of its rounds; also signed notices and sealing.
 
-A JSON document in its one form (keys in order, no spaces); its id is a SHA-256 of these bytes, so that whoever knows
-the id, or has the file, acts on the same promises as everybody else::
+A campaign is a JSON document in canonical form (sorted keys, no spaces). Its id is a SHA-256 of these bytes, so all
+parties that know the id, or have the file, act on the same promises::
 
     {"analyst":{"key":{…},"operator":"…"},"extensions":1,"fetch":"…","format":"shuffledp campaign",
      "hops":[{"identity":{"ed25519":"…"},"operator":"…","url":"…"}],"nonce":"…","plan":{…},
      "promise":{"colluding":5000,"delta":1e-08,"epsilon":1.0,"epsilon_local":2.0,"users":50000},
      "question":"…","recipe":{…},"retention":2592000,"version":1,"window":604800}
 
-A campaign that admits only whom an issuer knows has one field more, ``admission``; one that says how many reports a
-round takes at most, ``capacity``.
+Two fields are optional: ``admission``, the rule for who may take part, and ``capacity``, the maximum number of reports
+in a round.
 
-``promise`` is ε of all rounds together with the fewest users of the plan, of whom ``colluding`` hide nobody. ``fetch``
-is a hash of the secret by which the analyst fetches batches. ``recipe`` is the plan's mechanism in whole numbers, for
-clients without this package, such as pages, and ``question`` what people are asked. Times are in seconds.
+``promise`` has the ε of all rounds together with the plan's minimum of users, of whom ``colluding`` hide nobody.
+``fetch`` is a hash of the secret that authorizes the analyst to fetch batches. ``recipe`` is the plan's mechanism in
+integers, for clients without this package, such as web pages, and ``question`` is the question that people answer.
+Times are in seconds.
 
-The process that listens reads no plan: what mechanisms and proofs need is imported where the plan is asked for.
+The modules that a part needs are imported when it is read. Proving the promise reads ``plan``, which needs planner and
+bounds. A device reads ``device_plan`` (task, mechanism and conditions of the promise), which needs neither. The server
+process reads no plan.
 """
 
 from __future__ import annotations
@@ -24,47 +27,140 @@ import hashlib
 import hmac
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from shuffledp import argument
-from shuffledp.collection import durable
-from shuffledp.collection.chain import canonical
-from shuffledp.planner.cost import SEAL_BYTES
-from shuffledp.service.admission import Admission, read_admission
-from shuffledp.service.envelope import KEY_BYTES, PublicKey, from_text, to_text
-from shuffledp.service.key_file import AnalystKey, ShufflerKey
+import numpy as np
+
+from shuffledp._core import validation
+from shuffledp._core.types import Bytes
+from shuffledp.ledger.storage import format_canonical_json
+from shuffledp.service.crypto import (
+    ENVELOPE_OVERHEAD_BYTES,
+    KEY_BYTES,
+    MESSAGE_LABEL,
+    REPORT_LABEL,
+    AnalystKey,
+    PublicKey,
+    ShufflerKey,
+    build_context,
+    decode_base64url,
+    encode_base64url,
+    verify_document,
+)
+from shuffledp.service.tokens import Admission, read_admission
+from shuffledp.storage import durable_files, sorting
 
 if TYPE_CHECKING:
-    from shuffledp.collection.guarantee import Guarantee
-    from shuffledp.planner.plan_file import Plan
-    from shuffledp.service.recipe import Recipe
+    from shuffledp.collection.message_files import Manifest
+    from shuffledp.ledger.guarantee import Guarantee
+    from shuffledp.mechanisms.base.mechanism import Mechanism
+    from shuffledp.planning.plan import Plan
+    from shuffledp.service.browser_programs import BrowserProgram
+    from shuffledp.tasks.base import Task
 
 FORMAT, VERSION = "shuffledp campaign", 1
-LABEL = b"shuffledp v1 campaign\0"
-LONGEST = 1 << 20
+PLAN_FORMAT = ("shuffledp plan", 2)
+"""Format and version of the plans that devices can read."""
+CAMPAIGN_LABEL = b"shuffledp v1 campaign\0"
+MAX_CAMPAIGN_BYTES = 1 << 20
 NONCE_BYTES = 16
-MOST_SECONDS = 10 * 366 * 24 * 3600
+MAX_DURATION_SECONDS = 10 * 366 * 24 * 3600
 FIELDS = {
     "format": str, "version": int, "plan": dict, "analyst": dict, "hops": list, "window": int, "extensions": int,
     "retention": int, "promise": dict, "recipe": dict, "question": str, "nonce": str, "fetch": str,
 }  # fmt: skip
-ADMISSION, CAPACITY = "admission", "capacity"
-CAPACITY_TIMES, LEAST_CAPACITY, MOST_CAPACITY = 10, 100_000, 10**12
-"""Reports that a round takes where the campaign does not say: so many times the planned users, and at least so many.
-Clients may send a report several times, and garbage is counted too."""
-WHO = "campaign"
+ADMISSION_FIELD, CAPACITY_FIELD = "admission", "capacity"
+CAPACITY_FACTOR, MIN_DEFAULT_CAPACITY, MAX_CAPACITY = 10, 100_000, 10**12
+"""The default capacity of a round is CAPACITY_TIMES the planned users, at least LEAST_CAPACITY reports: clients may
+send a report several times, and invalid reports count as well."""
+ERROR_PREFIX = "campaign"
+
+
+@dataclass(frozen=True)
+class DevicePlan:
+    """The part of a plan that devices need: task, mechanism, and the conditions of the promise.
+
+    Reading it needs neither planner nor bounds. It only states the promise; ``Campaign.prove_promise`` proves it.
+    """
+
+    task: Task
+    mechanism: Mechanism
+    delta: float
+    minimum_users: int
+    """Minimum number of users for which the promise holds."""
+    colluding: int
+    rounds: int
+    is_sampled: bool
+    """True if the users of a round are sampled from a larger population."""
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Returns this part of a plan."""
+        sampled = plan.schedule.is_sampled
+        return cls(plan.task, plan.mechanism, plan.delta, plan.fewest, plan.colluding, plan.rounds, sampled)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Reads this part of a plan's document; raises ValueError if a field is missing or invalid."""
+        from shuffledp.mechanisms import catalogue
+        from shuffledp.tasks import registry
+
+        if (document.get("format"), document.get("version")) != PLAN_FORMAT:
+            raise ValueError(
+                f"{ERROR_PREFIX}: expected a plan of the form {PLAN_FORMAT}; a newer shuffledp may have written it."
+            )
+        try:
+            users, minimum = validation.count("plan", "users", document["users"]), document.get("minimum")
+            fewest = validation.count("plan", "minimum", users if minimum is None else minimum, at_most=users)
+            told = document["mechanism"]
+            settings = {name: value for name, value in told.get("settings", {}).items() if value is not None}
+            mechanism = catalogue.from_document(told | {"settings": settings})
+            task = registry.read_task(document["task"])
+            task.check_mechanism(mechanism)
+            return cls(
+                task,
+                mechanism,
+                validation.open_probability("plan", "delta", document["delta"]),
+                fewest,
+                validation.count("plan", "colluding", document.get("colluding", 0), at_least=0, at_most=fewest - 1),
+                validation.count("plan", "rounds", document.get("rounds", 1)),
+                document.get("of") is not None or document.get("rate") is not None,
+            )
+        except KeyError as error:
+            raise ValueError(f"{ERROR_PREFIX}: its plan lacks the field {error}.") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{ERROR_PREFIX}: its plan cannot be read: {str(error).rstrip('.')}.") from None
+
+    def promise_conditions(self) -> dict[str, Any]:
+        """Returns the conditions of the promise, by the names of their fields in a campaign."""
+        return {"delta": self.delta, "users": self.minimum_users, "colluding": self.colluding,
+                "epsilon_local": self.mechanism.local_epsilon}  # fmt: skip
+
+    def check_uniform_traffic(self) -> None:
+        """Raises ValueError unless all clients send the same number of messages and users are not sampled."""
+        if self.mechanism.message_plan.user_messages(1) is None:
+            raise ValueError(
+                f"{ERROR_PREFIX}: users of {self.mechanism.name} send different numbers of messages, which anybody on "
+                f"the way "
+                f"could count; plan with a mechanism, or settings, by which all send the same number."
+            )
+        if self.is_sampled:
+            raise ValueError(
+                f"{ERROR_PREFIX}: its users must not be drawn out of more people: who sends anything would be known."
+            )
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What all parties act on: ``content`` is the document's bytes, and everything else follows from it."""
+    """A campaign; ``content`` is the canonical JSON document, and everything else is derived from it."""
 
     content: bytes
 
-    # --- making it --------------------------------------------------------------------------------------------
+    # --- Creating and reading ---
 
     @classmethod
     def create(
@@ -82,132 +178,180 @@ class Campaign:
         admission: Admission | None = None,
         capacity: int | None = None,
     ) -> Self:
-        """A new campaign of a plan, sealed to this analyst and mixed by this shuffler.
+        """Creates a campaign of a plan.
 
-        ``shuffler``: its identity. ``operators``: who runs the analysis and who the shuffler. ``window``: how long each
-        round is open; it is extended up to ``extensions`` times while fewer than the plan's minimum have come.
-        ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked.
-        ``admission``: who may take part; None is everybody. ``capacity``: how many reports a round takes at most, in
-        which repeated ones and garbage count; None is ten times the planned users, and at least 100,000.
+        Args:
+            plan: The plan of the collection.
+            analyst: Key of the analyst, to whom messages are sealed.
+            shuffler: Identity (Ed25519 public key) of the shuffler.
+            url: Address of the shuffler.
+            operators: Names of the operators of the analysis and of the shuffler.
+            window: Seconds for which a round is open.
+            extensions: Maximum number of times that a round is extended by a window if it has fewer than the plan's
+                minimum of users.
+            retention: Seconds for which a batch that nobody fetches is stored.
+            question: The question that people answer.
+            admission: Rule for who may take part; None admits everybody.
+            capacity: Maximum number of reports in a round, including repeated and invalid ones; None stands for ten
+                times the planned users, at least 100,000.
+
+        Raises:
+            GuaranteeTooWeak: If the plan does not keep its ε.
+            ValueError: If an argument is invalid, users send different numbers of messages, or users are sampled.
         """
-        from shuffledp.collection.guarantee import Guarantee
-        from shuffledp.service.link import read_address
-        from shuffledp.service.recipe import recipe_of
+        from shuffledp.ledger.guarantee import Guarantee
+        from shuffledp.service.browser_programs import build_program
+        from shuffledp.service.client import parse_address
 
         if url:
-            # A sentence now, in place of one at each client.
-            read_address(url)
-        demand_fixed(plan)
+            # Fails here rather than at each client.
+            parse_address(url)
+        DevicePlan.from_plan(plan).check_uniform_traffic()
         guarantee = Guarantee(plan, plan.fewest)
-        guarantee.demand(allow_weaker=False)
+        guarantee.require_target(allow_weaker=False)
         nonce = os.urandom(NONCE_BYTES).hex()
-        return cls.of({
-            "format": FORMAT, "version": VERSION, "plan": plan.document(),
-            "analyst": {"operator": operators[0], "key": analyst.public},
-            "hops": [{"operator": operators[1], "url": url, "identity": {"ed25519": to_text(shuffler)}}],
-            "window": window, "extensions": extensions, "retention": retention, "promise": promise_of(guarantee),
-            "recipe": recipe_of(plan), "question": question, "nonce": nonce, "fetch": _hashed(analyst.token(nonce)),
-            **({} if admission is None else {ADMISSION: admission.document()}),
-            **({} if capacity is None else {CAPACITY: capacity}),
-        })  # fmt: skip
+        return cls.from_document(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "plan": plan.document(),
+                "analyst": {"operator": operators[0], "key": analyst.public_document},
+                "hops": [{"operator": operators[1], "url": url, "identity": {"ed25519": encode_base64url(shuffler)}}],
+                "window": window,
+                "extensions": extensions,
+                "retention": retention,
+                "promise": build_promise(guarantee),
+                "recipe": build_program(plan),
+                "question": question,
+                "nonce": nonce,
+                "fetch": _hash_token(analyst.fetch_token(nonce)),
+                **({} if admission is None else {ADMISSION_FIELD: admission.to_document()}),
+                **({} if capacity is None else {CAPACITY_FIELD: capacity}),
+            }
+        )
 
     @classmethod
-    def of(cls, document: dict[str, Any]) -> Self:
-        """The campaign of a document, checked."""
-        return cls.parse(canonical(document).encode())
+    def from_document(cls, document: dict[str, Any]) -> Self:
+        """Returns the campaign of a document, checked as by ``parse``."""
+        return cls.parse(format_canonical_json(document).encode())
 
     @classmethod
-    def parse(cls, content: bytes) -> Self:
-        """From bytes; a sentence unless they are a campaign in its one form."""
+    def parse(cls, content: bytes, *, whole_plan: bool = True) -> Self:
+        """Reads and checks a campaign.
+
+        Args:
+            content: The document's bytes.
+            whole_plan: If False, only the plan's ``device_plan`` is checked, for devices without planner and bounds.
+
+        Raises:
+            ValueError: If the bytes are not a valid campaign in canonical form.
+        """
         try:
-            document = json.loads(content) if len(content) <= LONGEST else None
+            document = json.loads(content) if len(content) <= MAX_CAMPAIGN_BYTES else None
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict) or document.get("format") != FORMAT or document.get("version") != VERSION:
             raise ValueError(
-                f'{WHO}: expected a file with "format": "{FORMAT}", version {VERSION}, got something else.'
+                f'{ERROR_PREFIX}: expected a file with "format": "{FORMAT}", version {VERSION}, got something else.'
             )
-        if document.keys() - {ADMISSION, CAPACITY} != FIELDS.keys() or any(
-            type(document.get(name, 1)) is not kind for name, kind in {**FIELDS, CAPACITY: int}.items()
+        if document.keys() - {ADMISSION_FIELD, CAPACITY_FIELD} != FIELDS.keys() or any(
+            type(document.get(name, 1)) is not kind for name, kind in {**FIELDS, CAPACITY_FIELD: int}.items()
         ):
-            raise ValueError(f"{WHO}: it is damaged: expected {', '.join(FIELDS)}.")
-        # One campaign, one text: whoever hashes what was received has the same id.
-        if canonical(document).encode() != content.strip():
-            raise ValueError(f"{WHO}: it is not in its one form (keys in order, no spaces); take it as it was made.")
+            raise ValueError(f"{ERROR_PREFIX}: it is damaged: expected {', '.join(FIELDS)}.")
+        # A campaign has exactly one encoding, so everybody who hashes the received bytes gets the same id.
+        if format_canonical_json(document).encode() != content.strip():
+            raise ValueError(
+                f"{ERROR_PREFIX}: it is not in its one form (keys in order, no spaces); take it as it was made."
+            )
         campaign = cls(content.strip())
+        if whole_plan:
+            _ = campaign.plan
         campaign._check()
         return campaign
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """From a file."""
+    def load(cls, path: str | os.PathLike[str], *, whole_plan: bool = True) -> Self:
+        """Reads a campaign from a file, checked as by ``parse``."""
         try:
             with open(path, "rb") as file:
-                return cls.parse(file.read(LONGEST + 2))
+                return cls.parse(file.read(MAX_CAMPAIGN_BYTES + 2), whole_plan=whole_plan)
         except OSError as error:
-            raise ValueError(f"{WHO}: cannot read {os.fspath(path)}: {error.strerror}.") from None
+            raise ValueError(f"{ERROR_PREFIX}: cannot read {os.fspath(path)}: {error.strerror}.") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Into a new file, which everybody may read: what parties act on is never written over."""
+        """Writes the campaign into a new file that everybody may read; raises ValueError if the file exists."""
         try:
-            if not durable.write_whole(Path(path), self.content + b"\n", durable.ANYBODY_READS):
-                raise ValueError(f"{WHO}: {os.fspath(path)} is already there; a campaign is never changed.")
+            if not durable_files.create_atomically(Path(path), self.content + b"\n", durable_files.WORLD_READABLE):
+                raise ValueError(f"{ERROR_PREFIX}: {os.fspath(path)} is already there; a campaign is never changed.")
         except OSError as error:
-            raise ValueError(f"{WHO}: cannot write {os.fspath(path)}: {error.strerror}.") from None
+            raise ValueError(f"{ERROR_PREFIX}: cannot write {os.fspath(path)}: {error.strerror}.") from None
 
     def _check(self) -> None:
-        """Everything can be read, and the parts go together."""
-        demand_fixed(self.plan)
+        """Raises ValueError unless all fields are valid and consistent."""
+        self.device_plan.check_uniform_traffic()
         told = self.document
-        argument.count(WHO, "window", told["window"], at_most=MOST_SECONDS)
-        argument.count(WHO, "extensions", told["extensions"], at_least=0, at_most=1000)
-        argument.count(WHO, "retention", told["retention"], at_most=MOST_SECONDS)
-        argument.count(WHO, CAPACITY, self.capacity, at_least=self.plan.fewest, at_most=MOST_CAPACITY)
+        validation.count(ERROR_PREFIX, "window", told["window"], at_most=MAX_DURATION_SECONDS)
+        validation.count(ERROR_PREFIX, "extensions", told["extensions"], at_least=0, at_most=1000)
+        validation.count(ERROR_PREFIX, "retention", told["retention"], at_most=MAX_DURATION_SECONDS)
+        validation.count(
+            ERROR_PREFIX, CAPACITY_FIELD, self.capacity, at_least=self.device_plan.minimum_users, at_most=MAX_CAPACITY
+        )
         if len(told["hops"]) != 1:
-            raise ValueError(f"{WHO}: expected one shuffler, got {len(told['hops'])}; docs/shuffler.md says why.")
-        _ = self.analyst, self.identity, self.promised, self.admission
+            raise ValueError(
+                f"{ERROR_PREFIX}: expected one shuffler, got {len(told['hops'])}; docs/shuffler.md says why."
+            )
+        _ = self.analyst_key, self.shuffler_identity, self.promised_epsilon, self.admission
         hop, analyst = told["hops"][0], told["analyst"]
         if hop.keys() != {"operator", "url", "identity"} or analyst.keys() != {"operator", "key"}:
-            raise ValueError(f"{WHO}: it is damaged: expected an operator with a key, and one with a url and identity.")
+            raise ValueError(
+                f"{ERROR_PREFIX}: it is damaged: expected an operator with a key, and one with a url and identity."
+            )
         if not all(isinstance(text, str) for text in (hop["operator"], hop["url"], analyst["operator"])):
-            raise ValueError(f"{WHO}: operators and url must be texts.")
+            raise ValueError(f"{ERROR_PREFIX}: operators and url must be texts.")
         if not (_is_hex(told["nonce"], NONCE_BYTES) and _is_hex(told["fetch"], hashlib.sha256().digest_size)):
-            raise ValueError(f"{WHO}: nonce and fetch must be hexadecimal digits.")
-        if any(told["promise"][name] != wanted for name, wanted in _of_plan(self.plan).items()):
-            raise ValueError(f"{WHO}: what it promises is not about its plan.")
+            raise ValueError(f"{ERROR_PREFIX}: nonce and fetch must be hexadecimal digits.")
+        if any(told["promise"][name] != wanted for name, wanted in self.device_plan.promise_conditions().items()):
+            raise ValueError(f"{ERROR_PREFIX}: what it promises is not about its plan.")
 
-    # --- what it says -----------------------------------------------------------------------------------------
+    # --- Fields ---
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The campaign as a JSON object."""
         return dict(json.loads(self.content))
 
     @cached_property
     def id(self) -> str:
-        """64 hexadecimal digits that stand for every byte of it."""
-        return hashlib.sha256(LABEL + self.content).hexdigest()
+        """SHA-256 of the content, in 64 hexadecimal digits."""
+        return hashlib.sha256(CAMPAIGN_LABEL + self.content).hexdigest()
 
     @cached_property
     def plan(self) -> Plan:
-        """What is estimated from whom, and by which mechanism."""
-        from shuffledp.planner.plan_file import Plan
+        """The complete plan; reading it loads planner and bounds."""
+        from shuffledp.planning.plan import Plan
 
         return Plan.parse(json.dumps(self.document["plan"]))
 
     @cached_property
-    def analyst(self) -> PublicKey:
-        """Whom messages are sealed to."""
-        return PublicKey.read(WHO, self.document["analyst"].get("key"))
+    def device_plan(self) -> DevicePlan:
+        """The part of the plan that devices need; taken from the complete plan if that has been read."""
+        return (
+            DevicePlan.from_plan(self.plan) if "plan" in vars(self) else DevicePlan.from_document(self.document["plan"])
+        )
 
     @cached_property
-    def identity(self) -> bytes:
-        """The shuffler's, which signs."""
+    def analyst_key(self) -> PublicKey:
+        """The analyst's public key, to which messages are sealed."""
+        return PublicKey.from_document(ERROR_PREFIX, self.document["analyst"].get("key"))
+
+    @cached_property
+    def shuffler_identity(self) -> bytes:
+        """The shuffler's Ed25519 public key, which verifies its signatures."""
         hop = self.document["hops"][0]
         told = hop.get("identity") if isinstance(hop, dict) else None
         if not isinstance(told, dict) or told.keys() != {"ed25519"}:
-            raise ValueError(f"{WHO}: expected the shuffler's Ed25519 identity.")
-        return from_text(WHO, "the shuffler's identity", told["ed25519"], KEY_BYTES)
+            raise ValueError(f"{ERROR_PREFIX}: expected the shuffler's Ed25519 identity.")
+        return decode_base64url(ERROR_PREFIX, "the shuffler's identity", told["ed25519"], KEY_BYTES)
 
     @property
     def url(self) -> str:
@@ -215,30 +359,32 @@ class Campaign:
 
     @property
     def operators(self) -> tuple[str, str]:
-        """Who runs the analysis, and who the shuffler."""
+        """Names of the operators of the analysis and of the shuffler."""
         return str(self.document["analyst"]["operator"]), str(self.document["hops"][0]["operator"])
 
     @cached_property
-    def promised(self) -> float:
-        """ε of all rounds together, at the plan's δ, with the fewest users."""
-        promise = self.document["promise"]
-        if promise.keys() != {"epsilon", *_of_plan(self.plan)}:
-            raise ValueError(f"{WHO}: it is damaged: expected a promise of epsilon, {', '.join(_of_plan(self.plan))}.")
-        return argument.positive_finite(WHO, "the promised epsilon", promise["epsilon"])
+    def promised_epsilon(self) -> float:
+        """The promised ε of all rounds together, at the plan's δ and with its minimum of users."""
+        promise, conditions = self.document["promise"], self.device_plan.promise_conditions()
+        if promise.keys() != {"epsilon", *conditions}:
+            raise ValueError(f"{ERROR_PREFIX}: it is damaged: expected a promise of epsilon, {', '.join(conditions)}.")
+        return validation.positive_finite(ERROR_PREFIX, "the promised epsilon", promise["epsilon"])
 
     @cached_property
     def admission(self) -> Admission | None:
-        """Who may take part; None is everybody."""
-        return read_admission(WHO, self.document[ADMISSION]) if ADMISSION in self.document else None
+        """Rule for who may take part; None admits everybody."""
+        return (
+            read_admission(ERROR_PREFIX, self.document[ADMISSION_FIELD]) if ADMISSION_FIELD in self.document else None
+        )
 
     @property
-    def recipe(self) -> Recipe:
-        """What clients without this package execute; empty where they take no part."""
+    def browser_program(self) -> BrowserProgram:
+        """The randomizer for clients without this package; empty if such clients cannot take part."""
         return dict(self.document["recipe"])
 
     @property
     def question(self) -> str:
-        """What people are asked; empty where the campaign does not say."""
+        """The question that people answer; may be empty."""
         return str(self.document["question"])
 
     @property
@@ -248,113 +394,106 @@ class Campaign:
 
     @property
     def extensions(self) -> int:
-        """How often that is extended at most."""
+        """Maximum number of extensions of a round."""
         return int(self.document["extensions"])
 
     @property
     def retention(self) -> int:
-        """Seconds for which a batch is kept."""
+        """Seconds for which a batch is stored."""
         return int(self.document["retention"])
 
     @property
     def capacity(self) -> int:
-        """How many reports a round takes at most, with repeated ones and garbage."""
-        if CAPACITY in self.document:
-            return int(self.document[CAPACITY])
-        return max(CAPACITY_TIMES * int(self.document["plan"]["users"]), LEAST_CAPACITY)
+        """Maximum number of reports in a round, including repeated and invalid ones."""
+        if CAPACITY_FIELD in self.document:
+            return int(self.document[CAPACITY_FIELD])
+        return max(CAPACITY_FACTOR * int(self.document["plan"]["users"]), MIN_DEFAULT_CAPACITY)
 
     @property
     def rounds(self) -> int:
-        """As many as the plan has."""
+        """The plan's number of rounds."""
         return int(self.document["plan"].get("rounds", 1))
 
     @property
     def nonce(self) -> str:
         return str(self.document["nonce"])
 
-    def admits(self, token: str) -> bool:
-        """Whether this is the secret by which the analyst fetches."""
-        return hmac.compare_digest(_hashed(token), str(self.document["fetch"]))
+    def authorizes_fetch(self, token: str) -> bool:
+        """Returns True if this is the secret that authorizes the analyst to fetch batches."""
+        return hmac.compare_digest(_hash_token(token), str(self.document["fetch"]))
 
-    # --- sizes ------------------------------------------------------------------------------------------------
+    # --- Sizes and checks ---
 
     @cached_property
-    def messages(self) -> int:
-        """How many messages each client sends."""
-        found = self.plan.mechanism.crowd.sent_by(1)
+    def messages_per_user(self) -> int:
+        """Number of messages that each client sends."""
+        found = self.device_plan.mechanism.message_plan.user_messages(1)
         assert found is not None, "only such plans are campaigns"
         return found
 
     @cached_property
     def message_bytes(self) -> int:
-        """Of one sealed message."""
-        return self.plan.mechanism.message_bytes + SEAL_BYTES
+        """Size of a sealed message."""
+        return self.device_plan.mechanism.message_bytes + ENVELOPE_OVERHEAD_BYTES
 
     @cached_property
     def report_bytes(self) -> int:
-        """Of all that one client sends."""
-        return self.messages * self.message_bytes + self.token_bytes + SEAL_BYTES
+        """Size of a client's report: all of its messages and its token, sealed to the shuffler."""
+        return self.messages_per_user * self.message_bytes + self.token_bytes + ENVELOPE_OVERHEAD_BYTES
 
     @property
     def token_bytes(self) -> int:
-        """Of what a client shows to be admitted."""
+        """Size of the token that a client shows to be admitted; 0 if everybody is."""
         return 0 if self.admission is None else self.admission.token_bytes
 
-    def demand_shuffler(self, key: ShufflerKey) -> None:
-        """A sentence unless it is mixed by the shuffler with this key."""
-        if key.identity != self.identity:
-            raise ValueError(f"{WHO}: it names another shuffler than this one.")
+    def check_shuffler(self, key: ShufflerKey) -> None:
+        """Raises ValueError unless the campaign names the shuffler with this key."""
+        if key.identity != self.shuffler_identity:
+            raise ValueError(f"{ERROR_PREFIX}: it names another shuffler than this one.")
 
-    def demand_round(self, round_number: int) -> None:
-        """A sentence unless the plan has this round."""
-        self.plan.identity(round_number)
+    def check_round(self, round_number: int) -> None:
+        """Raises ValueError unless the plan has this round."""
+        self.device_plan.task.check_planned_round(round_number, self.device_plan.rounds)
 
-    def demand_kept(self, *, without_local: bool = False) -> None:
-        """Compute again what is promised; a sentence if it is more than can be proved, or rests on one party alone."""
-        from shuffledp.collection.guarantee import Guarantee
-        from shuffledp.service.recipe import recipe_of
+    def prove_promise(self, *, without_local: bool = False) -> None:
+        """Proves the promised ε again.
+
+        Args:
+            without_local: If True, accepts mechanisms without a local ε, whose privacy rests on the shuffler alone.
+
+        Raises:
+            ValueError: If the promised ε is not proved, the ``browser_program`` is not that of the plan, or there is
+                no local ε.
+        """
+        from shuffledp.ledger.guarantee import Guarantee
+        from shuffledp.service.browser_programs import build_program
 
         guarantee = Guarantee(self.plan, self.plan.fewest)
-        if not guarantee.epsilon <= self.promised or not guarantee.kept:
+        if not guarantee.epsilon <= self.promised_epsilon or not guarantee.is_target_met:
             raise ValueError(
-                f"{WHO}: it promises ε = {self.promised:g} with {self.plan.fewest} users, which is not proved for this "
+                f"{ERROR_PREFIX}: it promises ε = {self.promised_epsilon:g} with {self.plan.fewest} users, which is "
+                f"not proved for this "
                 f"plan; make it anew by `shuffledp campaign create`."
             )
-        if self.recipe != recipe_of(self.plan):
+        if self.browser_program != build_program(self.plan):
             raise ValueError(
-                f"{WHO}: its recipe, which pages follow, is not that of its plan; make it anew by "
+                f"{ERROR_PREFIX}: its recipe, which pages follow, is not that of its plan; make it anew by "
                 f"`shuffledp campaign create`."
             )
         if self.plan.mechanism.local_epsilon is None and not without_local:
             raise ValueError(
-                f"{WHO}: the messages of {self.plan.mechanism.name} promise nothing without the shuffler: if it works "
+                f"{ERROR_PREFIX}: the messages of {self.plan.mechanism.name} promise nothing without the shuffler: if "
+                f"it works "
                 f"with the analyst, both see every value; accept that by --without-local, or plan with a local ε."
             )
 
 
-def demand_fixed(plan: Plan) -> None:
-    """A sentence unless all clients of a plan send the same number of messages, for themselves, once a round."""
-    if plan.mechanism.crowd.sent_by(1) is None:
-        raise ValueError(
-            f"{WHO}: users of {plan.mechanism.name} send different numbers of messages, which anybody on the way could "
-            f"count; plan with a mechanism, or settings, by which all send the same number."
-        )
-    if plan.schedule.is_sampled:
-        raise ValueError(f"{WHO}: its users must not be drawn out of more people: who sends anything would be known.")
+def build_promise(guarantee: Guarantee) -> dict[str, Any]:
+    """Returns the ``promise`` field of a campaign."""
+    return {"epsilon": guarantee.epsilon, **DevicePlan.from_plan(guarantee.plan).promise_conditions()}
 
 
-def promise_of(guarantee: Guarantee) -> dict[str, Any]:
-    """What clients are promised."""
-    return {"epsilon": guarantee.epsilon, **_of_plan(guarantee.plan)}
-
-
-def _of_plan(plan: Plan) -> dict[str, Any]:
-    """The conditions of the promise."""
-    return {"delta": plan.delta, "users": plan.fewest, "colluding": plan.colluding,
-            "epsilon_local": plan.mechanism.local_epsilon}  # fmt: skip
-
-
-def _hashed(token: str) -> str:
+def _hash_token(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -363,3 +502,174 @@ def _is_hex(text: str, length: int) -> bool:
         return bytes.fromhex(text).hex() == text and len(text) == 2 * length
     except ValueError:
         return False
+
+
+# --- Documents that the shuffler signs ---
+
+NOTICE_LABEL, STATEMENT_LABEL = b"shuffledp v1 round\0", b"shuffledp v1 batch\0"
+MAX_NOTICE_BYTES, MAX_STATEMENT_BYTES = 1 << 16, 1 << 20
+"""Maximum sizes in bytes."""
+
+
+@dataclass(frozen=True)
+class RoundNotice:
+    """The notice of a round for clients: its deadline and the key that reports are sealed to.
+
+    Times are in seconds since 1970.
+    """
+
+    campaign: str
+    number: int
+    opens: int
+    closes: int
+    key: PublicKey
+
+    def sign(self, by: ShufflerKey) -> bytes:
+        """Returns the signed notice."""
+        told = {"format": "shuffledp round", "version": 1, "campaign": self.campaign, "round": self.number,
+                "opens": self.opens, "closes": self.closes, "key": self.key.to_document()}  # fmt: skip
+        return by.sign_document(NOTICE_LABEL, told)
+
+    @classmethod
+    def from_signed(cls, campaign: Campaign, content: bytes) -> Self:
+        """Reads the notice of a round; raises ValueError unless the campaign's shuffler signed it."""
+        told = verify_document("round", campaign.shuffler_identity, NOTICE_LABEL, content)
+        names = ("campaign", "round", "opens", "closes")
+        whole = all(type(told.get(name)) is (str if name == "campaign" else int) for name in names)
+        if not whole or told["campaign"] != campaign.id:
+            raise ValueError("round: the notice is about another campaign.")
+        campaign.check_round(told["round"])
+        key = PublicKey.from_document("round", told.get("key"))
+        return cls(told["campaign"], told["round"], told["opens"], told["closes"], key)
+
+
+@dataclass(frozen=True)
+class BatchStatement:
+    """The statement about a batch for the analyst: manifest, sizes of its files, and counts of discarded reports."""
+
+    campaign: str
+    number: int
+    manifest: Manifest
+    files: Mapping[str, int]
+    repeated: int
+    refused: int
+
+    def sign(self, by: ShufflerKey) -> bytes:
+        """Returns the signed statement."""
+        told = {"format": "shuffledp batch", "version": 1, "campaign": self.campaign, "round": self.number,
+                "manifest": _manifest_to_document(self.manifest), "files": dict(self.files), "repeated": self.repeated,
+                "refused": self.refused}  # fmt: skip
+        return by.sign_document(STATEMENT_LABEL, told)
+
+    @classmethod
+    def from_signed(cls, campaign: Campaign, content: bytes) -> Self:
+        """Reads the statement about a batch; raises ValueError unless the campaign's shuffler signed it."""
+        told = verify_document("batch", campaign.shuffler_identity, STATEMENT_LABEL, content)
+        try:
+            made = cls(
+                told["campaign"],
+                told["round"],
+                _manifest_from_document(told["manifest"]),
+                _check_counts(told["files"]),
+                **_check_counts({name: told[name] for name in ("repeated", "refused")}),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ValueError("batch: what the shuffler signed cannot be read; it may be of another version.") from None
+        if made.campaign != campaign.id:
+            raise ValueError("batch: it is of another campaign.")
+        return made
+
+
+def _manifest_to_document(manifest: Manifest) -> dict[str, Any]:
+    """Returns a manifest as a document, without ``bundles``, which batches of the service do not have."""
+    return {name: value for name, value in asdict(manifest).items() if name != "bundles"}
+
+
+def _manifest_from_document(told: Any) -> Manifest:
+    # Imported here because clients read only notices.
+    from shuffledp.collection.message_files import Manifest
+
+    named = [field for field in fields(Manifest) if field.name != "bundles"]
+    kinds = {field.name: str if field.type == "str" else int for field in named}
+    if told.keys() != kinds.keys() or any(type(told[name]) is not kind for name, kind in kinds.items()):
+        raise ValueError
+    _check_counts({name: told[name] for name, kind in kinds.items() if kind is int})
+    return Manifest(**told)
+
+
+def _check_counts(told: Any) -> dict[str, int]:
+    """Returns the counts; raises ValueError unless all are non-negative integers."""
+    if any(type(count) is not int or count < 0 for count in told.values()):
+        raise ValueError
+    return dict(told)
+
+
+# --- Sealing messages and reports ---
+
+IDENTITY_LABEL = b"shuffledp v1 sealed messages\0"
+
+
+@dataclass(frozen=True)
+class CampaignSealer:
+    """The ``MessageSealer`` of one round of a campaign: seals each message to the analyst, so the shuffler reads
+    nothing."""
+
+    campaign: Campaign
+    round_number: int = 1
+
+    @classmethod
+    def from_identity(cls, campaign: Campaign, identity: str) -> Self | None:
+        """Returns the sealing, and thereby the round, of messages with this identity; None if of another campaign."""
+        plan = campaign.plan
+        made = (cls(campaign, number) for number in plan.round_numbers)
+        return next((one for one in made if one.identity(plan, one.round_number) == identity), None)
+
+    @cached_property
+    def info(self) -> bytes:
+        """The context that the envelopes are bound to."""
+        self.campaign.check_round(self.round_number)
+        return build_context(MESSAGE_LABEL, self.campaign.id, self.round_number)
+
+    def identity(self, plan: Plan, round_number: int) -> str:
+        """Returns the identity of the sealed messages, unique to this round of this campaign."""
+        if plan != self.campaign.plan or round_number != self.round_number:
+            raise ValueError(
+                "seal: the campaign is not about this plan and round; take the plan that it was made from."
+            )
+        return hashlib.sha256(IDENTITY_LABEL + self.info + bytes.fromhex(plan.identity(round_number))).hexdigest()
+
+    def sealed_width(self, plain: int) -> int:
+        """Returns the size of a sealed message."""
+        return plain + ENVELOPE_OVERHEAD_BYTES
+
+    def seal(self, wire: Bytes) -> Bytes:
+        """Seals each row to the analyst."""
+        return self.campaign.analyst_key.seal_rows(self.info, wire)
+
+
+def seal_reports(campaign: Campaign, notice: RoundNotice, wire: Bytes, tokens: Bytes | None = None) -> Bytes:
+    """Returns the reports of clients, one row each: messages sealed to the analyst, and together to the round's key.
+
+    Args:
+        campaign: The campaign.
+        notice: Notice of the open round.
+        wire: Encoded messages, those of each client in consecutive rows.
+        tokens: The clients' tokens, if the campaign restricts who may take part.
+
+    Raises:
+        ValueError: If the tokens do not fit the campaign.
+    """
+    if (0 if tokens is None else tokens.shape[1]) != campaign.token_bytes:
+        raise ValueError(
+            f"client: the campaign admits people by tokens of {campaign.token_bytes} bytes; give each person's own."
+            if campaign.token_bytes
+            else "client: the campaign admits everybody; give no token."
+        )
+    number = notice.number
+    closed = CampaignSealer(campaign, number).seal(wire).reshape(-1, campaign.messages_per_user, campaign.message_bytes)
+    # Sorted by their ciphertexts, which are random, so that the position does not tell a real message from a dummy.
+    inside = np.array([sorting.sort_in_memory(messages).reshape(-1) for messages in closed], dtype=np.uint8)
+    inside = inside.reshape(len(closed), campaign.messages_per_user * campaign.message_bytes)
+    if tokens is not None:
+        inside = np.concatenate([inside, tokens], axis=1)
+    return notice.key.seal_rows(build_context(REPORT_LABEL, campaign.id, number), inside)

@@ -1,38 +1,184 @@
-"""The one path that is asked often: taking reports, as a bare ASGI function.
+"""Ingest of reports, the frequent request, as a plain ASGI function with a group commit.
 
-Nothing of a request but its body is looked at or kept: no address, no header, no time.
+Only the body of a request is stored: no address, no header, no time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
-from shuffledp.service.asked_store import AskedStore
-from shuffledp.service.patience import Patience
-from shuffledp.service.store import Piece, State, Unavailable
-from shuffledp.service.writer import GroupWriter
+from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
+from shuffledp.service.stores import PostedReports, RoundState, Store, StoreUnavailable
 
-MOST_REPORTS = 1000
-"""In one request."""
-BODY_SECONDS = 20.0
-"""How long a body may take."""
-MOST_UNFINISHED_BYTES = 64 << 20
-"""What all bodies of this process that have begun and not ended may hold together; above it they are refused. Counted
-are bytes that came: a length that is only announced would cost whoever announces it nothing."""
-MOST_WASTED = 8 << 20
-"""Up to so many bytes a body that is too large is read to its end and thrown away: a proxy that is still passing it on
-when the connection is closed would say of the shuffler that it does not answer. More is cut off."""
-REPORTS_TYPE = "application/vnd.shuffledp.reports"
-TYPE = REPORTS_TYPE.encode()
+# --- Asynchronous access to a store ---
+
+QueryResult = TypeVar("QueryResult")
+
+
+class AsyncStore:
+    """A store that is queried in its own thread, so that a slow store does not block the event loop.
+
+    A connection may be used by one thread only, so queries wait for each other.
+    """
+
+    def __init__(self, connect: Callable[[], Store]) -> None:
+        self._store = connect()
+        self._thread = ThreadPoolExecutor(1, "store")
+
+    async def query(self, question: Callable[[Store], QueryResult]) -> QueryResult:
+        """Runs a query in the store's thread and returns its result or raises its exception."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._store)
+
+    def close(self) -> None:
+        """Closes the store after pending queries are answered."""
+        self._thread.shutdown()
+        self._store.close()
+
+
+# --- Timeout of request bodies ---
+
+
+class BodyTimeout:
+    """A timeout for many tasks with a single timer; a timer per request would double the cost of a request."""
+
+    def __init__(self) -> None:
+        self._since: dict[asyncio.Task[Any], float] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def limit(self, seconds: float) -> Iterator[None]:
+        """Raises ``TimeoutError`` in the block if it takes too long: after ``seconds`` to twice ``seconds``."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None, "a server runs its applications in tasks"
+        self._since[task] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(seconds, self._cancel_late_tasks, loop, seconds)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task not in self._late:
+                raise
+            task.uncancel()
+            raise TimeoutError from None
+        finally:
+            del self._since[task]
+            self._late.discard(task)
+
+    def _cancel_late_tasks(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._timer = loop.call_later(seconds, self._cancel_late_tasks, loop, seconds) if self._since else None
+        for task, begun in self._since.items():
+            if loop.time() - begun >= seconds and task not in self._late:
+                self._late.add(task)
+                task.cancel()
+
+
+# --- Group commit ---
+
+MAX_PENDING_BYTES = 64 << 20
+"""Maximum size of reports that wait for a commit; more are refused until the disk has caught up."""
+
+PendingReports = list[tuple[PostedReports, "asyncio.Future[bool]"]]
+
+
+class GroupWriter:
+    """The thread that writes all reports of this process, with its own connection from ``connect``.
+
+    All requests that arrived since the last commit go into the next one, without an added delay.
+    """
+
+    def __init__(self, connect: Callable[[], Store]) -> None:
+        self._connect = connect
+        self._changed = threading.Condition()
+        self._waiting: PendingReports = []
+        self._bytes = 0
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread; needs a running event loop, to which results are reported."""
+        self._loop, self._store = asyncio.get_running_loop(), self._connect()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the thread after all waiting reports are written."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    async def append(self, piece: PostedReports) -> bool:
+        """Returns True once the reports are durably stored; False if their round is closed or full.
+
+        Raises:
+            Unavailable: If the store failed, the thread is stopping, or too many reports wait.
+        """
+        done: asyncio.Future[bool] = self._loop.create_future()
+        with self._changed:
+            if self._stopping or self._bytes > MAX_PENDING_BYTES:
+                raise StoreUnavailable
+            self._waiting.append((piece, done))
+            self._bytes += len(piece.content)
+            if len(self._waiting) == 1:
+                self._changed.notify()
+        return await done
+
+    def _run(self) -> None:
+        while gathered := self._take_pending():
+            try:
+                taken: list[bool] | None = self._store.append_reports([piece for piece, _ in gathered], time.time())
+            # After any failure, nothing is acknowledged.
+            except Exception:
+                taken = None
+            self._loop.call_soon_threadsafe(_resolve_futures, gathered, taken)
+        self._store.close()
+
+    def _take_pending(self) -> PendingReports:
+        """Waits for reports and returns them; returns an empty list when stopping."""
+        with self._changed:
+            while not self._waiting and not self._stopping:
+                self._changed.wait()
+            gathered, self._waiting, self._bytes = self._waiting, [], 0
+            return gathered
+
+
+def _resolve_futures(gathered: PendingReports, taken: list[bool] | None) -> None:
+    for place, (_, done) in enumerate(gathered):
+        if done.done():
+            # The client has disconnected.
+            continue
+        if taken is None:
+            done.set_exception(StoreUnavailable())
+        else:
+            done.set_result(taken[place])
+
+
+# --- Requests with reports ---
+
+MAX_REPORTS_PER_REQUEST = 1000
+"""Maximum number of reports in one request."""
+BODY_TIMEOUT_SECONDS = 20.0
+"""Time within which a body must arrive."""
+MAX_UNFINISHED_BYTES = 64 << 20
+"""Maximum total size of unfinished bodies in this process; above it they are refused. Only received bytes count:
+announcing a length costs an attacker nothing."""
+MAX_DISCARDED_BYTES = 8 << 20
+"""A body that is too large is read to its end and discarded up to this many bytes, then cut off: a proxy that is still
+forwarding it when the connection closes would report that the shuffler does not respond."""
+REPORTS_CONTENT_TYPE = REPORTS_MEDIA_TYPE.encode()
 CAMPAIGN_PATTERN, ROUND_PATTERN = "[0-9a-f]{64}", "[1-9][0-9]{0,8}"
-"""What ids of campaigns and numbers of rounds look like in addresses; nothing else is looked up."""
-PATH = re.compile(f"/v1/campaigns/({CAMPAIGN_PATTERN})/rounds/({ROUND_PATTERN})/reports")
-ANYBODY = (b"access-control-allow-origin", b"*")
-"""Pages of every origin may send: nothing here rests on cookies."""
+"""Patterns of campaign ids and round numbers in paths; anything else is not looked up."""
+REPORTS_PATH = re.compile(f"/v1/campaigns/({CAMPAIGN_PATTERN})/rounds/({ROUND_PATTERN})/reports")
+ALLOW_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
+"""Pages of every origin may send requests: no authorization uses cookies."""
 TITLES = {
     400: "The body must be one or more reports of the campaign's size, one after another.",
     401: "Only the campaign's analyst may see this.",
@@ -41,15 +187,15 @@ TITLES = {
     408: "The body took too long.",
     409: "This is not the batch that is here.",
     410: "The round is closed.",
-    413: f"A request may hold at most {MOST_REPORTS} reports.",
-    415: f"Reports are sent as {REPORTS_TYPE}.",
+    413: f"A request may hold at most {MAX_REPORTS_PER_REQUEST} reports.",
+    415: f"Reports are sent as {REPORTS_MEDIA_TYPE}.",
     431: "The head of the request is too large.",
     503: "Reports cannot be stored now; send the same bytes again.",
     507: "The round has taken as many reports as its campaign lets it.",
 }
 EXTRA_HEADERS = {
     401: [(b"www-authenticate", b"Bearer")],
-    # What is left of the request is not waited for.
+    # The rest of the request is not read.
     408: [(b"connection", b"close")],
     413: [(b"connection", b"close")],
     431: [(b"connection", b"close")],
@@ -61,34 +207,34 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Refused(Exception):
-    """A request gets this status and a sentence."""
+class HttpError(Exception):
+    """The error raised to answer a request with this status and its title."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
 
 
-def problem(status: int) -> bytes:
-    """The body of an answer that is none (RFC 9457)."""
+def format_problem(status: int) -> bytes:
+    """Returns the body of an error response (problem details, RFC 9457)."""
     return json.dumps({"type": "about:blank", "title": TITLES[status], "status": status}).encode()
 
 
-def extra_headers(status: int) -> list[tuple[bytes, bytes]]:
-    """What some statuses say besides."""
+def extra_response_headers(status: int) -> list[tuple[bytes, bytes]]:
+    """Returns the additional headers of a status."""
     return EXTRA_HEADERS.get(status, [])
 
 
-def head_of_problem(status: int) -> list[tuple[bytes, bytes]]:
-    """The fields of the head of such an answer."""
-    length, kind = str(len(problem(status))).encode(), b"application/problem+json"
-    return [ANYBODY, (b"content-length", length), *extra_headers(status), (b"content-type", kind)]
+def problem_headers(status: int) -> list[tuple[bytes, bytes]]:
+    """Returns the headers of an error response."""
+    length, kind = str(len(format_problem(status))).encode(), b"application/problem+json"
+    return [ALLOW_ANY_ORIGIN, (b"content-length", length), *extra_response_headers(status), (b"content-type", kind)]
 
 
-def _said(status: int) -> tuple[Message, Message]:
-    """An empty answer, or a problem."""
-    body = b"" if status < 400 else problem(status)
-    headers = head_of_problem(status) if body else [ANYBODY, (b"content-length", b"0")]
+def _build_response(status: int) -> tuple[Message, Message]:
+    """Returns the ASGI messages of an empty response, or of an error response."""
+    body = b"" if status < 400 else format_problem(status)
+    headers = problem_headers(status) if body else [ALLOW_ANY_ORIGIN, (b"content-length", b"0")]
     return (
         {"type": "http.response.start", "status": status, "headers": headers},
         {"type": "http.response.body", "body": body},
@@ -96,71 +242,71 @@ def _said(status: int) -> tuple[Message, Message]:
 
 
 CREATED = 201
-ANSWERS = {status: _said(status) for status in (CREATED, *TITLES)}
+RESPONSES = {status: _build_response(status) for status in (CREATED, *TITLES)}
 
 
-class Inbox(NamedTuple):
-    """Where reports go: the campaign and its round, and the bytes of a report."""
+class ReportTarget(NamedTuple):
+    """The destination of reports: a campaign, its round, and the size of a report."""
 
     campaign: str
     number: int
-    size: int
+    report_bytes: int
 
 
 class Ingest:
-    """Takes reports: 201 once they are on disk, also for those that are there already."""
+    """Accepts reports; answers 201 once they are on disk, also for repeated ones."""
 
-    def __init__(self, writer: GroupWriter, store: AskedStore) -> None:
+    def __init__(self, writer: GroupWriter, store: AsyncStore) -> None:
         self._writer, self._store = writer, store
-        self._patience = Patience()
-        self._inboxes: dict[str, Inbox] = {}
+        self._body_timeout = BodyTimeout()
+        self._targets: dict[str, ReportTarget] = {}
         self._unfinished = 0
 
     async def __call__(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
-        """Answer one POST."""
+        """Answers a POST request."""
         try:
-            inbox = self._inboxes.get(path) or await self._inbox(path)
-            # Also for the first byte: it may never come.
-            with self._patience.within(BODY_SECONDS):
-                content = await self._body(receive, _most(inbox, headers))
-            if not content or len(content) % inbox.size:
-                raise Refused(400)
-            if not await self._writer.append(Piece(inbox.campaign, inbox.number, content)):
-                raise Refused(await self._why(inbox))
-            # Only what exists is remembered, however many are asked for.
-            self._inboxes[path] = inbox
+            inbox = self._targets.get(path) or await self._find_target(path)
+            # Covers the first byte, which may never come.
+            with self._body_timeout.limit(BODY_TIMEOUT_SECONDS):
+                content = await self._read_body(receive, _max_body_bytes(inbox, headers))
+            if not content or len(content) % inbox.report_bytes:
+                raise HttpError(400)
+            if not await self._writer.append(PostedReports(inbox.campaign, inbox.number, content)):
+                raise HttpError(await self._rejection_status(inbox))
+            # Only existing paths are cached, so that requests for others cannot fill the memory.
+            self._targets[path] = inbox
             status = CREATED
-        except Refused as refused:
+        except HttpError as refused:
             status = refused.status
         except TimeoutError:
             status = 408
-        except Unavailable:
+        except StoreUnavailable:
             status = 503
-        start, body = ANSWERS[status]
+        start, body = RESPONSES[status]
         await send(start)
         await send(body)
 
-    async def _why(self, inbox: Inbox) -> int:
-        """The status for reports that were not stored."""
-        found = await self._store.ask(lambda store: store.round(inbox.campaign, inbox.number))
+    async def _rejection_status(self, inbox: ReportTarget) -> int:
+        """Returns the status for reports that were not stored."""
+        found = await self._store.query(lambda store: store.round(inbox.campaign, inbox.number))
         if found is None:
             return 404
-        return 507 if found.state is State.OPEN and found.closes > time.time() else 410
+        return 507 if found.state is RoundState.OPEN and found.closes > time.time() else 410
 
-    async def _inbox(self, path: str) -> Inbox:
-        found = PATH.fullmatch(path)
+    async def _find_target(self, path: str) -> ReportTarget:
+        found = REPORTS_PATH.fullmatch(path)
         if found is None:
-            raise Refused(404)
-        size: int | None = await self._store.ask(lambda store: store.report_bytes(found[1]))
+            raise HttpError(404)
+        size: int | None = await self._store.query(lambda store: store.report_bytes(found[1]))
         if size is None:
-            raise Refused(404)
-        return Inbox(found[1], int(found[2]), size)
+            raise HttpError(404)
+        return ReportTarget(found[1], int(found[2]), size)
 
-    async def _body(self, receive: Receive, most: int) -> bytes:
+    async def _read_body(self, receive: Receive, most: int) -> bytes:
         message = await receive()
-        content = _content(message)
+        content = _message_body(message)
         if not message.get("more_body", False) and len(content) <= most:
-            # It came in one piece, and is no unfinished one: these are taken even where the others have all the room.
+            # A body in one piece is never unfinished, so it is accepted even if unfinished ones use all the memory.
             return content
         pieces: list[bytes] = []
         came, held = 0, 0
@@ -168,40 +314,44 @@ class Ingest:
             while True:
                 came += len(content)
                 if came > most:
-                    # It is heard to its end and not kept.
+                    # Read to the end, but not stored.
                     self._unfinished -= held
                     held = 0
                     pieces.clear()
-                elif self._unfinished + len(content) > MOST_UNFINISHED_BYTES:
-                    raise Refused(503)
+                elif self._unfinished + len(content) > MAX_UNFINISHED_BYTES:
+                    raise HttpError(503)
                 else:
                     self._unfinished += len(content)
                     held += len(content)
                     pieces.append(content)
-                if not message.get("more_body", False) or came > max(most, MOST_WASTED):
+                if not message.get("more_body", False) or came > max(most, MAX_DISCARDED_BYTES):
                     break
                 message = await receive()
-                content = _content(message)
+                content = _message_body(message)
         finally:
             self._unfinished -= held
         if came > most:
-            raise Refused(413)
+            raise HttpError(413)
         return b"".join(pieces)
 
 
-def _most(inbox: Inbox, headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """How many bytes a body may have; headers that say otherwise are refused."""
-    most = inbox.size * MOST_REPORTS
+def _max_body_bytes(inbox: ReportTarget, headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Returns the maximum size of a body; raises Refused for headers with a larger length or another media type."""
+    most = inbox.report_bytes * MAX_REPORTS_PER_REQUEST
     for name, value in headers:
-        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > max(most, MOST_WASTED)):
-            raise Refused(413)
-        if name == b"content-type" and value != TYPE and value.partition(b";")[0].strip().lower() != TYPE:
-            raise Refused(415)
+        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > max(most, MAX_DISCARDED_BYTES)):
+            raise HttpError(413)
+        if (
+            name == b"content-type"
+            and value != REPORTS_CONTENT_TYPE
+            and value.partition(b";")[0].strip().lower() != REPORTS_CONTENT_TYPE
+        ):
+            raise HttpError(415)
     return most
 
 
-def _content(message: Message) -> bytes:
+def _message_body(message: Message) -> bytes:
     if message["type"] == "http.disconnect":
-        raise Refused(400)
+        raise HttpError(400)
     content: bytes = message.get("body", b"")
     return content

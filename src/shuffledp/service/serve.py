@@ -1,36 +1,119 @@
-"""Running the shuffler's interface under uvicorn, on a socket that is bound before anything else."""
+"""Running the shuffler's HTTP interface under uvicorn, and metrics for operators on a separate socket.
+
+The metrics are coarse on purpose. A running count of reports would reveal who took part when, so the only size is the
+number of stored bytes rounded up to a power of four.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
-from contextlib import closing, nullcontext, suppress
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from shuffledp import argument
-from shuffledp.errors import installing
-from shuffledp.service import clock, journal
-from shuffledp.service.app import DATABASE_VARIABLE, KEYS_VARIABLE, RECOVERED_VARIABLE, STATE_VARIABLE, Service
-from shuffledp.service.journal import LOGGING
-from shuffledp.service.monitor import Monitor
-from shuffledp.service.place import Front, Place
-from shuffledp.service.round import Keeper
-from shuffledp.service.store import Store, Unavailable
+from shuffledp._core import validation
+from shuffledp._core.errors import install_hint
+from shuffledp._core.version import __version__
+from shuffledp.service import rounds
+from shuffledp.service.rounds import UVICORN_LOG_CONFIG, RoundManager
+from shuffledp.service.server import (
+    DATABASE_VARIABLE,
+    KEYS_VARIABLE,
+    RECOVERED_VARIABLE,
+    STATE_VARIABLE,
+    ShufflerApplication,
+)
+from shuffledp.service.stores import IngestNode, RoundState, ShufflerPaths, Store, StoreUnavailable
+from shuffledp.storage.schema import NewerSchema
 
-NO_LEDGER = (
+# --- Metrics ---
+
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def format_metrics(connect: Callable[[], Store], now: float) -> str:
+    """Returns the metrics in the text format of Prometheus."""
+    told = [f'shuffledp_info{{version="{__version__}"}} 1']
+    try:
+        with closing(connect()) as store:
+            told += list(_store_metrics(store, now))
+    except (StoreUnavailable, ValueError):
+        told.append("shuffledp_store_up 0")
+    kinds = dict.fromkeys(line.partition(" ")[0].partition("{")[0] for line in told)
+    return "".join(
+        f"# TYPE {name} gauge\n" + "".join(f"{line}\n" for line in told if line.startswith((f"{name} ", f"{name}{{")))
+        for name in kinds
+    )
+
+
+def _store_metrics(store: Store, now: float) -> Iterator[str]:
+    rounds = [each for accepted in store.accepted_campaigns() for each in store.rounds(accepted.campaign.id)]
+    count, overdue = Counter(each.state for each in rounds), 0.0
+    for each in rounds:
+        if each.state in (RoundState.OPEN, RoundState.CLOSING, RoundState.MIXED):
+            overdue = max(overdue, now - each.closes)
+    held = sum(
+        store.stored_bytes(each.campaign, each.number)
+        for each in rounds
+        if each.state in (RoundState.OPEN, RoundState.CLOSING)
+    )
+    yield "shuffledp_store_up 1"
+    yield from (f'shuffledp_rounds{{state="{state}"}} {count[state]}' for state in RoundState)
+    yield f"shuffledp_overdue_seconds {max(0, round(overdue))}"
+    yield f"shuffledp_stored_bytes_at_most {4 ** ((held - 1).bit_length() + 1 >> 1) if held else 0}"
+
+
+class MetricsServer:
+    """A context manager that serves the metrics on a bound socket in a thread."""
+
+    def __init__(self, bound: socket.socket, connect: Callable[[], Store]) -> None:
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = format_metrics(connect, time.time()).encode() if self.path == "/metrics" else b""
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Type", METRICS_MEDIA_TYPE)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Logs nothing, since a log would record the operators' addresses."""
+
+        self._server = ThreadingHTTPServer(bound.getsockname()[:2], Answer, bind_and_activate=False)
+        self._server.socket.close()
+        self._server.socket = bound
+        self._server.daemon_threads = True
+
+    def __enter__(self) -> None:
+        self._server.server_activate()
+        self._thread = threading.Thread(target=self._server.serve_forever, name="monitor", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+# --- Server ---
+
+NO_LEDGER_REASON = (
     "only the marks in the directory of keys tell which rounds of this campaign were handed on: if old copies of the "
     "state and of the keys are put back, people may be asked twice; accept campaigns with --ledger, and copy no keys"
 )
-FACTORY = "shuffledp.service.app:from_environment"
-MOST_CONNECTIONS, MOST_WORKERS = 2000, 1024
-KEEP_ALIVE_SECONDS, STOP_SECONDS = 5, 10
-BEGIN_SECONDS = 120
-"""Before a process that does not answer is replaced: on a busy machine it takes long to begin."""
+APPLICATION_FACTORY = "shuffledp.service.server:from_environment"
+MAX_CONNECTIONS, MAX_WORKERS = 2000, 1024
+KEEP_ALIVE_SECONDS, SHUTDOWN_SECONDS = 5, 10
+WORKER_START_SECONDS = 120
+"""Time before a worker process that does not respond is replaced; starting is slow on a busy machine."""
 
 
-def bound(listen: str) -> socket.socket:
-    """A socket at HOST:PORT; port 0 takes a free one."""
+def bind_socket(listen: str) -> socket.socket:
+    """Binds a socket at HOST:PORT, where port 0 stands for a free one; raises ValueError if that fails."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"serve: expected HOST:PORT to listen at, such as 127.0.0.1:8080, got {listen!r}.")
@@ -45,75 +128,104 @@ def bound(listen: str) -> socket.socket:
     return made
 
 
-def address(of: socket.socket) -> str:
-    """Where a socket is bound, as others ask for it."""
+def socket_address(of: socket.socket) -> str:
+    """Returns the HTTP address of a bound socket."""
     host, port = of.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def settings() -> dict[str, Any]:
-    """For uvicorn: nothing about requests is written anywhere, no address is asked for, nobody holds a connection."""
+def build_uvicorn_settings() -> dict[str, Any]:
+    """Returns uvicorn's settings: no log of requests, no use of clients' addresses, limits on connections."""
     try:
-        from shuffledp.service.connection import Connection
+        from shuffledp.service._http_connection import LimitedConnection
     except ImportError:
-        raise ValueError(f"serve: a server needs uvicorn and httptools; {installing('service')}.") from None
-    quiet = {"access_log": False, "log_config": LOGGING, "server_header": False, "proxy_headers": False, "ws": "none"}
+        raise ValueError(f"serve: a server needs uvicorn and httptools; {install_hint('service')}.") from None
+    quiet = {
+        "access_log": False,
+        "log_config": UVICORN_LOG_CONFIG,
+        "server_header": False,
+        "proxy_headers": False,
+        "ws": "none",
+    }
     return quiet | {
-        "http": Connection, "limit_concurrency": MOST_CONNECTIONS, "timeout_keep_alive": KEEP_ALIVE_SECONDS,
-        "timeout_graceful_shutdown": STOP_SECONDS, "timeout_worker_healthcheck": BEGIN_SECONDS,
+        "http": LimitedConnection, "limit_concurrency": MAX_CONNECTIONS, "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+        "timeout_graceful_shutdown": SHUTDOWN_SECONDS, "timeout_worker_healthcheck": WORKER_START_SECONDS,
     }  # fmt: skip
 
 
 def serve(
-    place: Place | Front,
+    place: ShufflerPaths | IngestNode,
     listen: str,
     *,
     workers: int = 1,
     metrics: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until stopped; ``ready`` is told the address. TLS is the business of a proxy in front.
+    """Serves until stopped, without TLS, which a proxy in front must provide.
 
-    ``metrics``: where operators, and nobody else, may ask for numbers.
+    Args:
+        place: A shuffler, or an ingest server for a shuffler elsewhere.
+        listen: HOST:PORT to listen at.
+        workers: Number of processes.
+        metrics: HOST:PORT of the metrics, which only operators should be able to reach; None serves none.
+        ready: Function that is called with the address once the socket is bound.
+
+    Raises:
+        ValueError: If an argument is invalid, the socket cannot be bound, or recovery fails.
+        NewerSchema: If a newer version wrote the store.
     """
-    argument.count("serve", "workers", workers, at_most=MOST_WORKERS)
-    chosen = settings()
-    if isinstance(place, Place):
-        _ = place.identity
-    # What is no database is said at once; one that does not answer yet may do so later.
-    with closing(place.store()) as store:
-        recovered = isinstance(place, Place) and _recovered(place, store)
-    with bound(listen) as bound_to, nullcontext() if metrics is None else Monitor(bound(metrics), place.store):
+    validation.count("serve", "workers", workers, at_most=MAX_WORKERS)
+    chosen = build_uvicorn_settings()
+    if isinstance(place, ShufflerPaths):
+        _ = place.signing_key
+    # An invalid database URL fails here; a database that does not respond yet may do so later.
+    with closing(place.open_store()) as store:
+        recovered = _recover_rounds(place, store)
+    with (
+        bind_socket(listen) as bound_to,
+        nullcontext() if metrics is None else MetricsServer(bind_socket(metrics), place.open_store),
+    ):
         if ready is not None:
-            ready(address(bound_to))
-        _run(place, bound_to, workers, chosen, recovered)
+            ready(socket_address(bound_to))
+        _run_uvicorn(place, bound_to, workers, chosen, recovered)
 
 
-def _recovered(place: Place, store: Store) -> bool:
-    """Tidy up before anything is served, and say which campaigns no ledger guards; False where the store is away."""
-    with suppress(Unavailable):
-        for accepted in Keeper(place, store).own():
+def _recover_rounds(place: ShufflerPaths | IngestNode, store: Store) -> bool:
+    """Recovers rounds before serving and logs campaigns without a ledger; returns True if recovery is done.
+
+    Returns False if the store is unavailable, or for an ingest server, which has nothing to recover.
+    """
+    try:
+        store.accepted_campaigns()
+        if isinstance(place, IngestNode):
+            return False
+        for accepted in RoundManager(place, store).campaigns():
             if accepted.ledger is None:
-                journal.tell("no ledger", campaign=accepted.campaign.id[:12], reason=NO_LEDGER)
-        if not clock.recover(place):
+                rounds.log_event("no ledger", campaign=accepted.campaign.id[:12], reason=NO_LEDGER_REASON)
+        if not rounds.recover(place):
             raise ValueError("serve: rounds cannot be opened as long as what the line before says is so.")
         return True
-    return False
+    except NewerSchema:
+        raise
+    except StoreUnavailable:
+        return False
 
 
-def _run(place: Place | Front, bound_to: socket.socket, workers: int, chosen: dict[str, Any], recovered: bool) -> None:
+def _run_uvicorn(
+    place: ShufflerPaths | IngestNode, bound_to: socket.socket, workers: int, chosen: dict[str, Any], recovered: bool
+) -> None:
     import uvicorn
 
     if workers > 1:
-        os.environ.update(_told(place) | {RECOVERED_VARIABLE: "1" * recovered})
-        uvicorn.run(FACTORY, factory=True, workers=workers, fd=bound_to.fileno(), **chosen)
+        os.environ.update(_worker_environment(place) | {RECOVERED_VARIABLE: "1" * recovered})
+        uvicorn.run(APPLICATION_FACTORY, factory=True, workers=workers, fd=bound_to.fileno(), **chosen)
     else:
-        uvicorn.Server(uvicorn.Config(Service(place, recovered), **chosen)).run(sockets=[bound_to])
+        uvicorn.Server(uvicorn.Config(ShufflerApplication(place, recovered), **chosen)).run(sockets=[bound_to])
 
 
-def _told(place: Place | Front) -> dict[str, str]:
-    """For the processes that take reports."""
-    if isinstance(place, Front):
+def _worker_environment(place: ShufflerPaths | IngestNode) -> dict[str, str]:
+    """Returns the environment variables for worker processes."""
+    if isinstance(place, IngestNode):
         return {STATE_VARIABLE: "", KEYS_VARIABLE: "", DATABASE_VARIABLE: place.database}
     return {
         STATE_VARIABLE: str(place.state.resolve()),

@@ -1,1 +1,1 @@
-"""A guarantee told to people: one plain sentence, the definition, the theorem with its source, and its conditions."""
+"""Privacy statements: a guarantee in plain words, formally and by its theorem, with its conditions."""

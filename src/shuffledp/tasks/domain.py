@@ -1,54 +1,73 @@
-"""The public domain of users' values, as a plan states it: what may be collected is fixed before anybody answers."""
+"""Public domains of users' values, fixed before anybody answers, and the command-line options that describe a task."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar
 
-from shuffledp import argument
-from shuffledp.tasks import label as label_form
+from shuffledp._core import validation
+from shuffledp.tasks import cells
 
-WHO = "plan"
-TASK = "task"
-"""Who speaks where a task or its domain is made, for a plan or without one."""
-MOST_BYTES, MOST_NUMBER_BITS = 64, 64
-"""Of a text, and of a number, that a search may find."""
+PLAN_PREFIX = "plan"
+TASK_PREFIX = "task"
+"""Prefixes of error messages: WHO for a plan, TASK for a task or domain, with or without a plan."""
+MAX_TEXT_BYTES, MAX_NUMBER_BITS = 64, 64
+"""Largest length of a text and of a number that a search can find."""
 
 
 class Values(ABC):
-    """What users may hold."""
+    """Base class of the public domains of users' values."""
 
     kind: ClassVar[str]
-    """What they are, in words: a task needs one kind."""
+    """The kind of values in words: a task needs one kind."""
 
     @abstractmethod
-    def document(self) -> dict[str, Any]:
-        """The plan file's "domain"."""
+    def to_document(self) -> dict[str, Any]:
+        """Returns the "domain" of a plan file."""
 
     @property
     def size(self) -> int | None:
-        """How many different options there are; None where values are numbers."""
+        """The number of different options; None if values are numbers."""
         return None
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """What users' data call the options; None where they are numbered, or values are numbers."""
+        """The names of the options in users' data; None if they are numbered, or values are numbers."""
         return None
 
     def label(self, option: int) -> str:
-        """What the report calls this option, or this coordinate of a vector."""
+        """Returns the name in the report of an option, or of a coordinate of a vector.
+
+        Args:
+            option: Number of the option or coordinate, from 0.
+
+        Returns:
+            The label.
+        """
         return str(option)
 
-    def place(self, who: str, given: Any) -> int:
-        """The number of an option, from its label where options have one; a sentence of ``who`` if there is none."""
+    def find_option_number(self, who: str, given: Any) -> int:
+        """Returns the number of an option.
+
+        Args:
+            who: Prefix of error messages.
+            given: Label of the option if options have names, otherwise its number.
+
+        Returns:
+            The number of the option, from 0.
+
+        Raises:
+            ValueError: If there is no such option.
+        """
         assert self.size is not None, "the options can be counted"
         if self.names is not None:
-            wanted = label_form.canonical(str(given))
+            wanted = cells.canonicalize(str(given))
             for place, name in enumerate(self.names):
-                if label_form.canonical(name) == wanted:
+                if cells.canonicalize(name) == wanted:
                     return place
             raise ValueError(f"{who}: expected a value of the domain, such as {self.names[0]!r}, got {str(given)!r}.")
         text = str(given).strip()
@@ -61,8 +80,14 @@ class Values(ABC):
 class Categories(Values):
     """A public list of options; values are texts, and each must be in the list.
 
-    ``labels`` are the options in the order of the estimate: at least two, all different, and in letters that can be
-    seen. Spellings that look alike (Unicode's NFC and NFD, zero-width characters) are one option.
+    Spellings that look alike (Unicode's NFC and NFD, zero-width characters) are one option.
+
+    Args:
+        labels: The options in the order of the estimate: at least two, all different, without invisible characters.
+
+    Raises:
+        TypeError: If ``labels`` is not a list of texts.
+        ValueError: If there are fewer than two, or two look alike, or one holds control or invisible characters.
 
     >>> import shuffledp as sdp
     >>> answers = sdp.tasks.Categories(("yes", "no", "rather not say"))
@@ -75,14 +100,14 @@ class Categories(Values):
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
-            raise TypeError(f"{TASK}: categories must be a list of texts, got {self.labels!r}.")
+            raise TypeError(f"{TASK_PREFIX}: categories must be a list of texts, got {self.labels!r}.")
         wrong = [label for label in self.labels if not isinstance(label, str)]
         if wrong:
-            raise TypeError(f"{TASK}: categories must be texts, got {wrong[0]!r}.")
-        object.__setattr__(self, "labels", label_form.checked(TASK, tuple(self.labels)))
-        argument.count(TASK, "the number of categories", len(self.labels), at_least=2)
+            raise TypeError(f"{TASK_PREFIX}: categories must be texts, got {wrong[0]!r}.")
+        object.__setattr__(self, "labels", cells.check_names(TASK_PREFIX, tuple(self.labels)))
+        validation.count(TASK_PREFIX, "the number of categories", len(self.labels), at_least=2)
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {"categories": list(self.labels)}
 
     @property
@@ -99,9 +124,14 @@ class Categories(Values):
 
 @dataclass(frozen=True)
 class Options(Values):
-    """Options without names: whole numbers from 0 to count−1.
+    """Options without names: integers from 0 to count − 1.
 
-    ``count`` is how many there are, at least two.
+    Args:
+        count: Number of options, at least two.
+
+    Raises:
+        TypeError: If ``count`` is not a number.
+        ValueError: If it is not an integer of at least 2.
 
     >>> import shuffledp as sdp
     >>> sdp.tasks.Options(128).size
@@ -112,9 +142,9 @@ class Options(Values):
     kind = "options"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", argument.count(TASK, "count", self.count, at_least=2))
+        object.__setattr__(self, "count", validation.count(TASK_PREFIX, "count", self.count, at_least=2))
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {"count": self.count}
 
     @property
@@ -126,11 +156,17 @@ class Options(Values):
 class Interval(Values):
     """Numbers from low to high, both included, in the users' own unit.
 
-    ``low`` and ``high`` are public and finite, the first below the second.
+    Args:
+        low: Smallest number: public and finite.
+        high: Largest number: public, finite and above ``low``.
+
+    Raises:
+        TypeError: If an end is not a number.
+        ValueError: If ``low`` is not below ``high``, or one of them is not finite.
 
     >>> import shuffledp as sdp
     >>> ages = sdp.tasks.Interval(low=0.0, high=120.0)
-    >>> ages.width, ages.document()
+    >>> ages.width, ages.to_document()
     (120.0, {'low': 0.0, 'high': 120.0})
     """
 
@@ -139,18 +175,21 @@ class Interval(Values):
     kind = "numbers"
 
     def __post_init__(self) -> None:
-        low, high = argument.real(TASK, "low", self.low), argument.real(TASK, "high", self.high, up=True)
+        low, high = (
+            validation.real(TASK_PREFIX, "low", self.low),
+            validation.real(TASK_PREFIX, "high", self.high, up=True),
+        )
         if not 0.0 < high - low < math.inf:
-            raise ValueError(f"{TASK}: low must be below high and both finite, got {low!r} and {high!r}.")
+            raise ValueError(f"{TASK_PREFIX}: low must be below high and both finite, got {low!r} and {high!r}.")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {"low": self.low, "high": self.high}
 
     @property
     def width(self) -> float:
-        """From the least number to the largest."""
+        """The length of the interval."""
         return self.high - self.low
 
 
@@ -158,8 +197,14 @@ class Interval(Values):
 class Intervals(Values):
     """Vectors whose coordinates have an interval each, in their own units.
 
-    ``low`` and ``high`` are the least and the largest number of each coordinate; ``called`` what they are called, by
-    their numbers where nothing is given.
+    Args:
+        low: Smallest number of each coordinate.
+        high: Largest number of each coordinate.
+        called: Names of the coordinates; None for their numbers.
+
+    Raises:
+        TypeError: If ``low`` or ``high`` is not a list of numbers.
+        ValueError: If their lengths or that of ``called`` differ, or an interval is empty or not finite.
 
     >>> import shuffledp as sdp
     >>> penguin = sdp.tasks.Intervals(low=(30.0, 170.0), high=(60.0, 240.0), called=("bill", "flipper"))
@@ -176,24 +221,26 @@ class Intervals(Values):
         for name in ("low", "high"):
             given = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Sequence):
-                raise TypeError(f"{TASK}: {name} must be a list of numbers, one for each coordinate, got {given!r}.")
+                raise TypeError(
+                    f"{TASK_PREFIX}: {name} must be a list of numbers, one for each coordinate, got {given!r}."
+                )
         if len(self.low) != len(self.high):
-            raise ValueError(f"{TASK}: expected as many low as high, got {len(self.low)} and {len(self.high)}.")
+            raise ValueError(f"{TASK_PREFIX}: expected as many low as high, got {len(self.low)} and {len(self.high)}.")
         ends = [Interval(low, high) for low, high in zip(self.low, self.high, strict=True)]
         object.__setattr__(self, "low", tuple(each.low for each in ends))
         object.__setattr__(self, "high", tuple(each.high for each in ends))
         if self.called is not None:
             object.__setattr__(self, "called", tuple(self.called))
             if len(self.called) != len(self.low) or not all(isinstance(name, str) for name in self.called):
-                raise ValueError(f"{TASK}: expected a name for each of {len(self.low)} coordinates, got others.")
+                raise ValueError(f"{TASK_PREFIX}: expected a name for each of {len(self.low)} coordinates, got others.")
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         names = {} if self.called is None else {"names": list(self.called)}
         return {"low": list(self.low), "high": list(self.high), **names}
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
-        """That of each coordinate."""
+        """The interval of each coordinate."""
         return tuple(Interval(low, high) for low, high in zip(self.low, self.high, strict=True))
 
     def label(self, option: int) -> str:
@@ -202,15 +249,17 @@ class Intervals(Values):
 
 @dataclass(frozen=True)
 class KeyedInterval(Values):
-    """Pairs of a key from a public list and a number from low to high.
+    """Pairs of a key from a public list and a number of an interval.
 
-    ``keys`` are the keys by name; ``interval`` holds every key's number.
+    Args:
+        keys: The keys by name.
+        interval: Interval of the numbers, the same for all keys.
 
     >>> import shuffledp as sdp
     >>> stars = sdp.tasks.KeyedInterval(sdp.tasks.Categories(("film", "book")), sdp.tasks.Interval(1.0, 5.0))
     >>> stars.size, stars.label(1)
     (2, 'book')
-    >>> stars.document()
+    >>> stars.to_document()
     {'keys': ['film', 'book'], 'low': 1.0, 'high': 5.0}
     """
 
@@ -218,8 +267,8 @@ class KeyedInterval(Values):
     interval: Interval
     kind = "keys with numbers"
 
-    def document(self) -> dict[str, Any]:
-        return {"keys": list(self.keys.labels), **self.interval.document()}
+    def to_document(self) -> dict[str, Any]:
+        return {"keys": list(self.keys.labels), **self.interval.to_document()}
 
     @property
     def size(self) -> int | None:
@@ -231,13 +280,21 @@ class KeyedInterval(Values):
 
 @dataclass(frozen=True)
 class Area(Values):
-    """Places in a rectangle of the plane or of the map; latitude first where the mechanism counts in degrees.
+    """Places in a rectangle of the plane or of the map; latitude first if the mechanism works in degrees.
 
-    ``west`` and ``east`` are its ends along x or longitude, ``south`` and ``north`` along y or latitude.
+    Args:
+        west: Smallest x or longitude.
+        east: Largest x or longitude.
+        south: Smallest y or latitude.
+        north: Largest y or latitude.
+
+    Raises:
+        TypeError: If an edge is not a number.
+        ValueError: If ``west`` is not below ``east``, ``south`` not below ``north``, or an edge is not finite.
 
     >>> import shuffledp as sdp
     >>> city = sdp.tasks.Area(west=8.4, east=8.7, south=47.3, north=47.5)
-    >>> city.kind, city.document()
+    >>> city.kind, city.to_document()
     ('places', {'west': 8.4, 'east': 8.7, 'south': 47.3, 'north': 47.5})
     """
 
@@ -249,26 +306,31 @@ class Area(Values):
 
     def __post_init__(self) -> None:
         for low, high in (("west", "east"), ("south", "north")):
-            ends = [argument.real(TASK, name, getattr(self, name), up=name == high) for name in (low, high)]
+            ends = [validation.real(TASK_PREFIX, name, getattr(self, name), up=name == high) for name in (low, high)]
             if not 0.0 < ends[1] - ends[0] < math.inf:
                 raise ValueError(
-                    f"{TASK}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
+                    f"{TASK_PREFIX}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
                 )
             object.__setattr__(self, low, ends[0])
             object.__setattr__(self, high, ends[1])
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
 
 
 @dataclass(frozen=True)
 class Strings(Values):
-    """Texts that nobody listed, of any script.
+    """Texts of any script, without a public list.
 
-    ``length`` is the most bytes of one in UTF-8.
+    Args:
+        length: Largest number of bytes in UTF-8, at most 64.
+
+    Raises:
+        TypeError: If ``length`` is not a number.
+        ValueError: If it is not an integer from 1 to 64.
 
     >>> import shuffledp as sdp
-    >>> sdp.tasks.Strings(64).document()
+    >>> sdp.tasks.Strings(64).to_document()
     {'strings': 64}
     """
 
@@ -276,21 +338,26 @@ class Strings(Values):
     kind = "strings"
 
     def __post_init__(self) -> None:
-        length = argument.count(TASK, "strings", self.length, at_most=MOST_BYTES)
+        length = validation.count(TASK_PREFIX, "strings", self.length, at_most=MAX_TEXT_BYTES)
         object.__setattr__(self, "length", length)
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {"strings": self.length}
 
 
 @dataclass(frozen=True)
 class Numbers(Values):
-    """Whole numbers that nobody listed, from 0.
+    """Integers from 0, without a public list.
 
-    ``bits`` is the most bits of one.
+    Args:
+        bits: Largest number of bits, at most 64.
+
+    Raises:
+        TypeError: If ``bits`` is not a number.
+        ValueError: If it is not an integer from 1 to 64.
 
     >>> import shuffledp as sdp
-    >>> sdp.tasks.Numbers(48).document()
+    >>> sdp.tasks.Numbers(48).to_document()
     {'bits': 48}
     """
 
@@ -298,41 +365,41 @@ class Numbers(Values):
     kind = "whole numbers"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bits", argument.count(TASK, "bits", self.bits, at_most=MOST_NUMBER_BITS))
+        object.__setattr__(self, "bits", validation.count(TASK_PREFIX, "bits", self.bits, at_most=MAX_NUMBER_BITS))
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {"bits": self.bits}
 
 
-def options_of(given: Values | Sequence[str] | float) -> Values:
-    """Options from their names, or from how many there are."""
+def build_option_domain(given: Values | Sequence[str] | float) -> Values:
+    """Builds a domain of options from their names or their number."""
     if isinstance(given, Values):
         return given
-    if argument.is_number(given):
+    if validation.is_number(given):
         return Options(given)  # type: ignore[arg-type]
     return Categories(given)  # type: ignore[arg-type]
 
 
-def interval_of(low: float | Interval, high: float | None = None) -> Interval:
-    """An interval from its ends, or as it is."""
+def build_interval(low: float | Interval, high: float | None = None) -> Interval:
+    """Builds an interval from its ends; an interval is returned as it is."""
     if isinstance(low, Interval):
         if high is not None:
-            raise TypeError(f"{TASK}: expected an interval or its two ends, got {low!r} and {high!r}.")
+            raise TypeError(f"{TASK_PREFIX}: expected an interval or its two ends, got {low!r} and {high!r}.")
         return low
     return Interval(low, high)  # type: ignore[arg-type]
 
 
-def parse(document: Any) -> Values:
-    """The values of a plan file's "domain"."""
+def parse_domain(document: Any) -> Values:
+    """Reads the "domain" of a plan file."""
     forms: dict[frozenset[str], Any] = {
-        frozenset({"categories"}): lambda d: Categories(_texts(d["categories"])),
+        frozenset({"categories"}): lambda d: Categories(_to_tuple(d["categories"])),
         frozenset({"count"}): lambda d: Options(d["count"]),
-        frozenset({"low", "high"}): _interval_or_several,
+        frozenset({"low", "high"}): _parse_intervals,
         frozenset({"low", "high", "names"}): lambda d: Intervals(
-            _texts(d["low"]), _texts(d["high"]), _texts(d["names"])
+            _to_tuple(d["low"]), _to_tuple(d["high"]), _to_tuple(d["names"])
         ),
         frozenset({"keys", "low", "high"}): lambda d: KeyedInterval(
-            Categories(_texts(d["keys"])), Interval(d["low"], d["high"])
+            Categories(_to_tuple(d["keys"])), Interval(d["low"], d["high"])
         ),
         frozenset({"west", "east", "south", "north"}): lambda d: Area(**d),
         frozenset({"strings"}): lambda d: Strings(d["strings"]),
@@ -342,17 +409,105 @@ def parse(document: Any) -> Values:
     if fields not in forms:
         got = sorted(fields) if fields is not None else document
         raise ValueError(
-            f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, "
+            f"{PLAN_PREFIX}: domain must have categories, or count, or low and high, or keys with low and high, "
             f"or west, east, south and north, or strings, or bits, got {got!r}."
         )
     values: Values = forms[fields](document)
     return values
 
 
-def _interval_or_several(document: Mapping[str, Any]) -> Values:
+def _parse_intervals(document: Mapping[str, Any]) -> Values:
     low, high = document["low"], document["high"]
-    return Intervals(_texts(low), _texts(high)) if isinstance(low, list) else Interval(low, high)
+    return Intervals(_to_tuple(low), _to_tuple(high)) if isinstance(low, list) else Interval(low, high)
 
 
-def _texts(value: Any) -> Any:
+def _to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+# --- Command-line options that describe a task ---
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """The options as typed; None if not given."""
+
+    domain: float | None = None
+    categories: Path | tuple[str, ...] | None = None
+    items: float | None = None
+    low: tuple[float, ...] = ()
+    """One for all coordinates, or one for each."""
+    high: tuple[float, ...] = ()
+    dimension: float | None = None
+    west: float | None = None
+    east: float | None = None
+    south: float | None = None
+    north: float | None = None
+    columns: float | None = None
+    degrees: bool | None = None
+    strings: float | None = None
+    bits: float | None = None
+    reach: float | None = None
+    questions: tuple[Any, ...] | None = None
+    ways: float | None = None
+    labels: tuple[str, ...] = ()
+    """The categories, if they were read from data."""
+    called: tuple[str, ...] = ()
+    """The names of the columns that are read."""
+
+    def find_superfluous(self, taken: tuple[str, ...]) -> list[str]:
+        """Returns the options that were given although the task does not take them."""
+        # An option with the value 0 was given, too.
+        given = [field.name for field in fields(self) if getattr(self, field.name) not in (None, ())]
+        return [name for name in given if name not in (*taken, "labels", "called")]
+
+    def build_option_domain(self) -> Values:
+        """Returns the domain of options, by name or by number."""
+        if self.categories is not None:
+            if self.domain is not None:
+                raise ValueError(f"{PLAN_PREFIX}: give either --domain or --categories, not both.")
+            return Categories(self.categories if isinstance(self.categories, tuple) else read_lines(self.categories))
+        if self.labels and self.domain is None:
+            return Categories(self.labels)
+        return Options(
+            validation.count(PLAN_PREFIX, "domain", self.require_number("domain", " or --categories FILE"), at_least=2)
+        )
+
+    def build_interval(self) -> Interval:
+        for name in ("low", "high"):
+            if len(getattr(self, name)) > 1:
+                raise ValueError(
+                    f"{PLAN_PREFIX}: this task takes --{name} once, got it {len(getattr(self, name))} times."
+                )
+        return Interval(self.require_number("low"), self.require_number("high"))
+
+    def require_count(self, name: str) -> int:
+        """Returns a required integer."""
+        return validation.count(PLAN_PREFIX, name, self.require_number(name))
+
+    def optional_count(self, name: str) -> int | None:
+        """Returns an optional integer."""
+        return None if getattr(self, name) is None else self.require_count(name)
+
+    def require_number(self, name: str, otherwise: str = "") -> float:
+        """Returns a required number."""
+        value = getattr(self, name)
+        if isinstance(value, tuple):
+            value = value[0] if value else None
+        if value is None:
+            raise ValueError(f"{PLAN_PREFIX}: this task needs --{name}{otherwise}.")
+        number: float = value
+        return number
+
+
+def read_lines(path: Path, who: str = PLAN_PREFIX) -> tuple[str, ...]:
+    """Returns the nonempty lines of a text file."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(
+            f"{who}: cannot read {path}: {error.strerror}; expected a text file with a line for each."
+        ) from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{who}: {path} is not text.") from None
+    return tuple(line for line in text.splitlines() if line.strip())

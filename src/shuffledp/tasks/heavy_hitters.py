@@ -1,65 +1,404 @@
-"""Heavy hitters: which values many users hold, found without a list, by asking on after what survived before."""
+"""Heavy hitters: values that many users hold, found without a public list, over several rounds or in one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp import argument
-from shuffledp.array import Array, Integers
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.poisson_dummy import CountedAmongPoisson
-from shuffledp.sampling.bit_code import BitCode
-from shuffledp.tasks import search_design
-from shuffledp.tasks.candidates import Candidates
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import TASK
-from shuffledp.tasks.hitters_at_once import HittersAtOnce
-from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.rehearsal import MadeUp, Rehearsal
-from shuffledp.tasks.search_law import SearchLaw
-from shuffledp.tasks.search_task import SearchTask
-from shuffledp.tasks.shape import counted
-from shuffledp.tasks.task import Needs, Sensitivity, Task
-from shuffledp.tasks.unlisted import Unlisted, printable
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Bytes, Floats, Integers
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDummiesEstimator
+from shuffledp.sampling.bit_codes import BitCode, first_bits
+from shuffledp.sampling.hashing import assign_buckets
+from shuffledp.tasks import heavy_hitters_search
+from shuffledp.tasks.base import Needs, Quantity, Sensitivity, Task, count_shape
+from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions, Values
+from shuffledp.tasks.heavy_hitters_search import (
+    CONFIRMING_TABLES,
+    BucketBackground,
+    OpenDomain,
+    PrefixCandidates,
+    SearchLaw,
+    SearchRequirements,
+    SearchSimulation,
+    SimulatedUsers,
+    ValueSearch,
+    build_open_domain,
+    draw_zipf_users,
+    escape_unprintable,
+    to_byte_strings,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_KEPT = 2
-"""Of so many options at most one survives: every round must make what survived longer."""
-SAMPLED = 1024
+
+# --- Searches in general ---
+
+
+if TYPE_CHECKING:
+    pass
+
+
+class SearchTask(Task, ValueSearch):
+    """A task that finds values without a public list. Its constructor takes the settings of
+    ``constructor_arguments``."""
+
+    open_domain: OpenDomain
+    reach: int
+    room: int
+
+    unit = "users"
+    allows_shuffler_noise = True
+    accepted_options: ClassVar[tuple[str, ...]] = ("strings", "bits", "reach")
+
+    def _set_common_settings(self, strings: int | None, bits: int | None, reach: int | None, room: int) -> None:
+        """Sets the settings that all searches share."""
+        chosen = build_open_domain(strings, bits)
+        wanted = validation.count(TASK_PREFIX, "reach", chosen.default_reach if reach is None else reach)
+        object.__setattr__(self, "open_domain", chosen)
+        object.__setattr__(self, "reach", min(wanted, chosen.max_code_bits))
+        most = heavy_hitters_search.ROOM_CHOICES[-1]
+        object.__setattr__(self, "room", validation.count(TASK_PREFIX, "room", room, at_least=2, at_most=most))
+
+    @property
+    def domain(self) -> Values:
+        return self.open_domain.domain
+
+    @property
+    def code_name(self) -> str:
+        """The name of the public code, which must be the same for all participants."""
+        return self.open_domain.name
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Returns all settings, those of the domain included, by the names of the constructor's arguments."""
+        own = {name: getattr(self, name) for name in self.parameters if name != "code_name"}
+        return self.domain.to_document() | own
+
+    def build_search_requirements(self, needs: Needs, mean: float = 0.0) -> SearchRequirements:
+        """Returns the target and the limits of a design."""
+        bits = heavy_hitters_search.DEFAULT_MAX_BITS if needs.bits is None else needs.bits
+        messages = float("inf") if needs.messages is None else needs.messages
+        fixed = self.open_domain.has_fixed_length
+        return SearchRequirements(needs.users, needs.rounds, mean, self.reach, fixed, bits, messages, needs.by_shuffler)
+
+    def check_mechanism(self, mechanism: Mechanism) -> None:
+        if not self.can_use(mechanism):
+            raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} cannot be done by {mechanism.name}.")
+        settings = mechanism.settings()
+        for name, wanted in self.mechanism_settings.items():
+            if settings[name] != wanted:
+                raise ValueError(
+                    f"{PLAN_PREFIX}: {mechanism.name} has {name} = {settings[name]}, but the search has {wanted}."
+                )
+
+    def is_number_column(self, place: int) -> bool:
+        del place
+        return self.open_domain.has_fixed_length
+
+    def draw_simulated_users(self, users: int) -> SimulatedUsers:
+        return draw_zipf_users(self.open_domain, users)
+
+    @classmethod
+    def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+        given = dict(parameters)
+        code = given.pop("code_name")
+        made = cls(**domain.to_document(), **given)
+        if made.code_name != code:
+            raise ValueError(
+                f"{PLAN_PREFIX}: expected the code {made.code_name!r}, got {code!r}; use the version that has it."
+            )
+        return made
+
+    @classmethod
+    def from_options(cls, given: TaskOptions) -> Task:
+        chosen = {name: given.optional_count(name) for name in cls.accepted_options}
+        made: Any = cls
+        found: Task = made(**chosen)
+        return found
+
+
+# --- Heavy hitters in one round ---
+#
+# Prefixes of all lengths are collected at once, in hashed tables. Each table counts the users whose code has a prefix
+# of its length that falls into each bucket. Prefixes that stand out in the first table are lengthened, and survive if
+# they stand out in the next one, until all bits are found. Two more tables confirm the finds by other hashes, and a
+# last one, which decides nothing, counts them.
+
+
+FLOOR_DEVIATIONS = 1.3
+"""Standard deviations below ``keep`` at which an item passes both confirming tables with 1% probability."""
+
+
+@dataclass(frozen=True, init=False)
+class HittersAtOnce(SearchTask):
+    """Texts or numbers that many users hold, found in one round without a public list.
+
+    A plan chooses ``room``, ``step`` and ``keep``.
+
+    Args:
+        strings: Largest number of bytes of a text. Give either ``strings`` or ``bits``.
+        bits: Largest number of bits of an integer.
+        reach: Number of bits of a code to be found; by default 64 for texts (fewer for short ones) and all bits for
+            numbers.
+        room: Number of buckets of a table.
+        step: Number of bits by which the prefixes of each table are longer than those of the table before.
+        keep: Excess of users over the average above which a bucket stands out.
+
+    Raises:
+        ValueError: If both or neither of ``strings`` and ``bits`` are given, or an argument is out of range.
+        TypeError: If an argument is not a number.
+
+    >>> asked = HittersAtOnce(bits=48).choose_settings(Needs(10**6, 1.0, 1e-8))
+    >>> asked.room, asked.depths[:3], asked.tables
+    (65536, (16, 20, 24), 12)
+    """
+
+    open_domain: OpenDomain
+    reach: int
+    room: int
+    step: int
+    keep: float
+
+    name = "heavy hitters at once"
+    mechanism_tasks: ClassVar[tuple[str, ...]] = ("several tables",)
+    data_description = "one count of the last table"
+    parameters: ClassVar[tuple[str, ...]] = ("code_name", "reach", "room", "step", "keep")
+
+    def __init__(
+        self,
+        strings: int | None = None,
+        bits: int | None = None,
+        *,
+        reach: int | None = None,
+        room: int = 2,
+        step: int = 1,
+        keep: float = 1.0,
+    ) -> None:
+        self._set_common_settings(strings, bits, reach, room)
+        longest = heavy_hitters_search.MAX_STEP
+        object.__setattr__(self, "step", validation.count(TASK_PREFIX, "step", step, at_most=longest))
+        object.__setattr__(self, "keep", validation.positive_finite(TASK_PREFIX, "keep", keep))
+
+    # --- Domain, mechanisms and rounds ---
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """The length in bits of the prefixes of each table; the last tables confirm and count."""
+        found = heavy_hitters_search.prefix_lengths(self.room, self.step, self.reach)
+        return found + (self.reach,) * (CONFIRMING_TABLES + 1)
+
+    @property
+    def tables(self) -> int:
+        return len(self.depths)
+
+    @property
+    def mechanism_settings(self) -> Mapping[str, Any]:
+        return {"options": self.room, "tables": self.tables}
+
+    def choose_settings(self, needs: Needs) -> Self:
+        if needs.rounds > 1:
+            raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} asks once; leave --rounds out.")
+        found = heavy_hitters_search.design_table_search(
+            self.build_search_requirements(needs), needs.epsilon, needs.delta
+        )
+        design: dict[str, Any] = {"room": found.room, "step": found.step, "keep": round(found.keep, 1)}
+        return type(self)(**(self.constructor_arguments() | design))
+
+    # --- Errors ---
+
+    def representative_values(self, mechanism: Mechanism) -> Array:
+        return np.zeros((1, self.tables), dtype=np.int64)
+
+    def sensitivity(self, users: int) -> Sensitivity:
+        return Sensitivity(2.0 * self.tables, math.sqrt(2.0 * self.tables))
+
+    def standard_error(
+        self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
+    ) -> float:
+        del variance
+        return self._background(mechanism, users).standard_deviation(self.keep)
+
+    def _background(self, mechanism: Mechanism, users: int) -> BucketBackground:
+        noise = float(mechanism.variance(self.representative_values(mechanism))[0])
+        return BucketBackground(users, self.room, noise if mechanism.message_plan.has_shuffler_noise else noise * users)
+
+    def threshold(self, mechanism: Mechanism, users: int) -> int:
+        """Returns the smallest number of users with whom an item is found with 99% probability.
+
+        Other values in its buckets only add to it.
+
+        Args:
+            mechanism: Mechanism that is used.
+            users: Number of users.
+
+        Returns:
+            The number of users that hold the item.
+        """
+        behind = self._background(mechanism, users)
+        law = SearchLaw(behind.mean, self.tables - 1, self.keep, self.keep, self.room)
+        return law.threshold + math.ceil(behind.mean_other_users)
+
+    def promises(self, mechanism: Mechanism, users: int) -> dict[str, float]:
+        behind = self._background(mechanism, users)
+        share, items = behind.occupied_fraction(self.keep), users / (heavy_hitters_search.ZIPF_DIVISOR * self.keep)
+        growth = min(0.99, share * 2.0**self.step)
+        each = mechanism.messages_per_user
+        drawn = self.tables * self.room * behind.mean if mechanism.message_plan.has_shuffler_noise else 0.0
+        return {
+            "threshold": float(self.threshold(mechanism, users)),
+            "floor": max(0.0, math.floor(self.keep - FLOOR_DEVIATIONS * behind.standard_deviation(self.keep))),
+            "false_finds": items * growth / (1 - growth) * share**CONFIRMING_TABLES,
+            "messages_read": each * users + drawn,
+        }
+
+    def describe_promises(self, promise: Mapping[str, float]) -> list[tuple[str, str]]:
+        if "threshold" not in promise:
+            return []
+        return [
+            ("found", f"what at least {promise['threshold']:,.0f} users hold, each with 99% probability"),
+            ("hardly found", f"what at most about {promise['floor']:,.0f} users hold"),
+            ("held by nobody", f"about {promise['false_finds']:.2g} of what is shown, by Zipf's law"),
+            ("reaches", f"codes of {self.reach} bits: {self.open_domain.describe_reach(self.reach)}"),
+            *([("server", f"{promise['server_seconds']:,.1f} s to read all messages, as measured here")]
+              if "server_seconds" in promise else []),
+        ]  # fmt: skip
+
+    def ranking_remark(self, offered: Sequence[Mechanism]) -> str:
+        first = offered[0]
+        users = getattr(first, "honest", 0)
+        found = f"what at least {self.threshold(first, users):,} users hold" if users else "see the plan"
+        return (
+            f"Found with 99% probability: {found}. {self.tables} tables of {self.room:,} buckets; above {self.keep:g} "
+            f"users more than the average a bucket stands out. {self.reach} bits of a code are found: "
+            f"{self.open_domain.describe_reach(self.reach)}. Over several rounds (--rounds 8) less is needed."
+        )
+
+    # --- Input and report ---
+
+    def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
+        places, values = self.open_domain.read_column(column, array)
+        return self._find_buckets(self.open_domain.code.rows(values, self.reach))[places]
+
+    def _find_buckets(self, rows: Bytes) -> Integers:
+        """Returns the bucket of each code in every table."""
+        return np.stack([self._find_table_bucket(rows, table) for table in range(self.tables)], axis=1)
+
+    def _find_table_bucket(self, rows: Bytes, table: int) -> Integers:
+        return assign_buckets(first_bits(rows, self.depths[table]), table, self.room)
+
+    def find_values(self, counts: Floats, users: int) -> PrefixCandidates:
+        """Finds the values that stand out in every table but the last.
+
+        Args:
+            counts: Estimated counts, one row for each table.
+            users: Number of users.
+
+        Returns:
+            The values, or prefixes of ``reach`` bits.
+        """
+        found, kept = PrefixCandidates.from_root(self.open_domain.code), np.arange(1)
+        for table in range(self.tables - 1):
+            if table == 0 or self.depths[table] > self.depths[table - 1]:
+                found = found.lengthen(kept, self.depths[table])
+                kept = np.arange(len(found))
+            above = counts[table, self._find_table_bucket(found.bits[kept], table)] - users / self.room
+            order = np.argsort(-above, kind="stable")
+            kept = kept[order[above[order] > self.keep][: self.room]]
+        return found.lengthen(kept, self.reach)
+
+    def _count_finds(self, counts: Floats, found: PrefixCandidates, confidence: float) -> tuple[Quantity, Integers]:
+        """Counts the finds by the last table, largest first; also returns the order of the finds.
+
+        The rest of a bucket is estimated by the buckets without a find. If two finds share a bucket, each is counted
+        less the other's count in the table before.
+        """
+        last, place = counts[-1], self._find_table_bucket(found.bits, self.tables - 1)
+        rest = np.delete(last, np.unique(place))
+        before = counts[-2, self._find_table_bucket(found.bits, self.tables - 2)] - rest.mean()
+        sharing = np.bincount(place, minlength=self.room)[place]
+        others = np.bincount(place, weights=before, minlength=self.room)[place] - before
+        value = last[place] - rest.mean() - np.where(sharing > 1, others, 0.0)
+        ends = np.quantile(rest, [(1 - confidence) / 2, (1 + confidence) / 2]) - rest.mean()
+        wider, order = np.sqrt(sharing), np.argsort(-value, kind="stable")
+        columns = (value, wider * rest.std(), np.maximum(value - wider * ends[1], 0.0), value - wider * ends[0])
+        labels = tuple(escape_unprintable(found.label(int(one))) for one in order)
+        return Quantity("users", labels, *(column[order] for column in columns)), order
+
+    def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        counts = estimate.value.reshape(self.tables, self.room)
+        found, _ = self._count_finds(counts, self.find_values(counts, estimate.users), confidence)
+        return [replace(found, shape=count_shape(estimate.users, all_in_one=False))]
+
+    # --- Simulation ---
+
+    def simulate_search(
+        self, mechanism: Mechanism, crowd: SimulatedUsers, confidence: float, rng: np.random.Generator
+    ) -> SearchSimulation:
+        users = int(crowd.counts.sum())
+        mean = self._background(mechanism, users).mean
+        rows = self.open_domain.code.rows(crowd.values, self.reach)
+        held = [np.bincount(one, weights=crowd.counts, minlength=self.room) for one in self._find_buckets(rows).T]
+        counts = np.asarray(np.stack(held) + rng.poisson(mean, (self.tables, self.room)) - mean, dtype=np.float64)
+        found = self.find_values(counts, users)
+        shown, order = self._count_finds(counts, found, confidence)
+        assert shown.low is not None, "intervals are known"
+        assert shown.high is not None, "intervals are known"
+        truth, heavy = found.count_users(crowd.sorted_values)[order], crowd.counts >= self.threshold(mechanism, users)
+        recalled = np.isin(to_byte_strings(rows[heavy]), to_byte_strings(found.bits))
+        return SearchSimulation(
+            heavy=int(heavy.sum()), recalled=int(recalled.sum()), shown=len(found), whole=int(found.is_complete.sum()),
+            true_counts=truth, covering_intervals=int(((shown.low <= truth) & (truth <= shown.high)).sum()),
+        )  # fmt: skip
+
+
+OPTIONS_PER_SURVIVOR = 2
+"""Options per survivor, at least: every round must be able to lengthen the survivors."""
+SAMPLE_OPTIONS = 1024
 
 
 @dataclass(frozen=True, init=False)
 class HeavyHitters(SearchTask):
-    """Which texts or numbers many users hold, found over several rounds without a list of them.
+    """Texts or numbers that many users hold, found over several rounds without a public list.
 
-    ``strings`` is the most bytes of a text, ``bits`` the most bits of a whole number: one of the two. Every value has a
-    public code of bits (``sampling/text_code.py``). The first round counts all beginnings of some bits, each later one
-    those that survived, made longer; whoever holds none of them says so, which hides like any other answer. ``reach``
-    is how many bits of a code are to be found, 64 for texts unless said otherwise: what has a longer code is found by
-    its beginning, and shown so.
+    Every value has a public binary code (``sampling/codes.py``). The first round counts all prefixes of some length,
+    each later round those that survived, lengthened. Users who hold none of them say so, which hides others like any
+    other answer. A plan chooses ``room``, ``keep``, ``show`` and ``rounds``; each round writes the plan of the next.
 
-    The rest is what a plan settles: ``room``, the options of a round; ``keep`` and ``show``, above how many estimated
-    users a candidate survives a round and is shown after the last; ``round`` and ``rounds``; and ``survivors``, the
-    beginnings that survived before this round.
+    Args:
+        strings: Largest number of bytes of a text. Give either ``strings`` or ``bits``.
+        bits: Largest number of bits of an integer.
+        reach: Number of bits of a code to be found; by default 64 for texts (fewer for short ones) and all bits for
+            numbers. A value with a longer code is found and shown by its prefix.
+        room: Number of options of a round.
+        keep: Estimated users above which a candidate survives a round.
+        show: Estimated users above which a candidate is shown after the last round.
+        rounds: Number of rounds.
+        round: This round, from 1.
+        survivors: Prefixes that survived the round before, as texts of bits.
+
+    Raises:
+        ValueError: If both or neither of ``strings`` and ``bits`` are given, an argument is out of range, or a survivor
+            is a prefix of another.
+        TypeError: If an argument is not a number, or ``survivors`` are not texts.
 
     >>> HeavyHitters(strings=64).domain, HeavyHitters(bits=48).reach
     (Strings(length=64), 48)
-    >>> asked = HeavyHitters(bits=48).planned(Needs(10**6, 1.0, 1e-8, rounds=8))
+    >>> asked = HeavyHitters(bits=48).choose_settings(Needs(10**6, 1.0, 1e-8, rounds=8))
     >>> asked.room, asked.rounds, len(asked.candidates)
     (65536, 8, 65535)
     """
 
-    values_of: Unlisted
+    open_domain: OpenDomain
     reach: int
     room: int
     keep: float
@@ -69,8 +408,8 @@ class HeavyHitters(SearchTask):
     survivors: tuple[str, ...]
 
     name = "heavy hitters"
-    kinds: ClassVar[tuple[str, ...]] = ("frequency",)
-    data = "one count of the last round"
+    mechanism_tasks: ClassVar[tuple[str, ...]] = ("frequency",)
+    data_description = "one count of the last round"
     parameters: ClassVar[tuple[str, ...]] = (
         "code_name", "reach", "room", "keep", "show", "rounds", "round", "survivors",
     )  # fmt: skip
@@ -88,200 +427,222 @@ class HeavyHitters(SearchTask):
         round: int = 1,
         survivors: Sequence[str] = ("",),
     ) -> None:
-        self._begin(strings, bits, reach, room)
+        self._set_common_settings(strings, bits, reach, room)
         settled = {
-            "keep": argument.positive_finite(TASK, "keep", keep),
-            "show": argument.positive_finite(TASK, "show", show),
-            "rounds": argument.count(TASK, "rounds", rounds),
-            "round": argument.count(TASK, "round", round, at_most=rounds),
-            "survivors": _checked(survivors, self.values_of.code, self.room),
+            "keep": validation.positive_finite(TASK_PREFIX, "keep", keep),
+            "show": validation.positive_finite(TASK_PREFIX, "show", show),
+            "rounds": validation.count(TASK_PREFIX, "rounds", rounds),
+            "round": validation.count(TASK_PREFIX, "round", round, at_most=rounds),
+            "survivors": _check_survivors(survivors, self.open_domain.code, self.room),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
 
-    # --- what it is about -------------------------------------------------------------------------------------
+    # --- Domain, mechanisms and rounds ---
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def mechanism_settings(self) -> Mapping[str, Any]:
         return {"options": self.room}
 
     @classmethod
     def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
-        """Counts with a Poisson number of dummies, whose law says what is found: alike for every option."""
+        # Only counts with a Poisson number of dummies: their law, the same for every option, determines the finds.
         some = kind.examples() if isinstance(kind, type) else [kind]
-        return kind.task in cls.kinds and all(isinstance(one.reading, CountedAmongPoisson) for one in some)
+        return kind.task in cls.mechanism_tasks and all(
+            isinstance(one.estimator, PoissonDummiesEstimator) for one in some
+        )
 
     @cached_property
-    def candidates(self) -> Candidates:
-        """What this round asks; the last option of all is none of these."""
-        return Candidates.below(self.values_of.code, self.survivors, self.room - 1)
+    def candidates(self) -> PrefixCandidates:
+        """The candidates of this round; the last option means none of these."""
+        return PrefixCandidates.from_survivors(self.open_domain.code, self.survivors, self.room - 1)
 
     @property
-    def round_asked(self) -> int:
+    def only_round(self) -> int:
         return self.round
 
-    def demand_round(self, number: int) -> None:
+    def check_round(self, number: int) -> None:
         if number != self.round:
             raise ValueError(
                 f"plan: this plan asks round {self.round} of {self.rounds}, got round {number}; each round has a plan "
                 f"of its own, which the round before wrote."
             )
 
-    def planned(self, needs: Needs) -> Task:
+    def choose_settings(self, needs: Needs) -> Task:
         if needs.rounds == 1:
-            return HittersAtOnce(**self.domain.document(), reach=self.reach).planned(needs)
-        noise = search_design.dummies(needs.epsilon, needs.delta, needs.rounds)
-        found = search_design.designed(self.wish(needs, noise))
-        return self._with(room=found.room, keep=round(found.keep, 1), show=round(found.show, 1), rounds=needs.rounds)
+            return HittersAtOnce(**self.domain.to_document(), reach=self.reach).choose_settings(needs)
+        noise = heavy_hitters_search.required_dummies(needs.epsilon, needs.delta, needs.rounds)
+        found = heavy_hitters_search.design_search(self.build_search_requirements(needs, noise))
+        return self._replace_settings(
+            room=found.room, keep=round(found.keep, 1), show=round(found.show, 1), rounds=needs.rounds
+        )
 
-    def _with(self, **changed: Any) -> Self:
-        return type(self)(**(self.settled() | changed))
+    def _replace_settings(self, **changed: Any) -> Self:
+        return type(self)(**(self.constructor_arguments() | changed))
 
-    # --- its error --------------------------------------------------------------------------------------------
+    # --- Errors ---
 
-    def sample(self, mechanism: Mechanism) -> Array:
-        return np.arange(min(self.room, SAMPLED))
+    def representative_values(self, mechanism: Mechanism) -> Array:
+        return np.arange(min(self.room, SAMPLE_OPTIONS))
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))
 
     def search_law(self, mechanism: Mechanism, users: int) -> SearchLaw:
-        """What is found, of so many users."""
+        """Returns the law of the finds.
+
+        Args:
+            mechanism: Mechanism that is used.
+            users: Number of users.
+
+        Returns:
+            The law, from which thresholds and intervals follow.
+        """
         noise = float(mechanism.variance(np.zeros(1, dtype=np.int64))[0])
-        mean = noise if mechanism.crowd.by_shuffler else noise * users
+        mean = noise if mechanism.message_plan.has_shuffler_noise else noise * users
         return SearchLaw(mean, self.rounds, self.keep, self.show, self.room - 1)
 
     def promises(self, mechanism: Mechanism, users: int) -> dict[str, float]:
         found = self.search_law(mechanism, users)
         each = self.rounds * mechanism.messages_per_user
-        drawn = self.rounds * self.room * found.mean if mechanism.crowd.by_shuffler else 0.0
+        drawn = self.rounds * self.room * found.mean if mechanism.message_plan.has_shuffler_noise else 0.0
         return {
             "threshold": float(found.threshold), "floor": float(found.floor), "false_finds": found.false_finds,
             "messages_all_rounds": each, "bits_all_rounds": each * mechanism.message_bits,
             "messages_read": each * users + drawn,
         }  # fmt: skip
 
-    def told(self, promise: Mapping[str, float]) -> list[tuple[str, str]]:
+    def describe_promises(self, promise: Mapping[str, float]) -> list[tuple[str, str]]:
         if "threshold" not in promise:
             return []
         return [
             ("found", f"what at least {promise['threshold']:,.0f} users hold, each with 99% probability"),
             ("hardly found", f"what at most {promise['floor']:,.0f} users hold: each with 1% probability at most"),
             ("held by nobody", f"{promise['false_finds']:.2g} of what is shown on average, at most"),
-            ("reaches", f"codes of about {self.reach} bits: {self.values_of.words(self.reach)}"),
+            ("reaches", f"codes of about {self.reach} bits: {self.open_domain.describe_reach(self.reach)}"),
             ("in all rounds", f"{promise['messages_all_rounds']:,.1f} messages, {promise['bits_all_rounds']:,.0f} bits "
              "a user"),
             *([("server", f"{promise['server_seconds']:,.1f} s to read them, as measured here")]
               if "server_seconds" in promise else []),
         ]  # fmt: skip
 
-    def caveat(self, offered: Sequence[Mechanism]) -> str:
+    def ranking_remark(self, offered: Sequence[Mechanism]) -> str:
         first = offered[0]
         found = self.search_law(first, getattr(first, "honest", 0))
         return (
             f"Found with 99% probability: what at least {found.threshold:,} users hold, as long as no round has more "
-            f"than {self.most_kept:,} survivors; at most {found.false_finds:.2g} items that nobody holds are shown on "
+            f"than {self.max_survivors:,} survivors; at most {found.false_finds:.2g} items that nobody holds are "
+            f"shown on "
             f"average. {self.room:,} options a round; above {self.keep:g} users a candidate survives, above "
             f"{self.show:g} it is shown. About {self.reach} bits of a code are reached: "
-            f"{self.values_of.words(self.reach)}. bits, msgs and server are for one of {self.rounds} rounds."
+            f"{self.open_domain.describe_reach(self.reach)}. bits, msgs and server are for one of {self.rounds} rounds."
         )
 
-    # --- from a table to a report -----------------------------------------------------------------------------
+    # --- Input and report ---
 
-    def values(self, column: Column, array: pa.Array) -> Any:
-        places, values = self.values_of.read(column, array)
-        named = self.candidates.named_by(values)
+    def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
+        places, values = self.open_domain.read_column(column, array)
+        named = self.candidates.find_prefix_indices(values)
         return np.where(named < 0, self.room - 1, named)[places]
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing is asked after this round."""
+        """True if this is the last round."""
         return self.round == self.rounds
 
     @property
-    def asks_on(self) -> bool:
+    def has_next_round(self) -> bool:
         return self.rounds > 1
 
     @property
-    def least(self) -> float:
-        """Above how many estimated users a candidate is seen after this round."""
+    def survival_threshold(self) -> float:
+        """The estimated users above which a candidate survives this round."""
         return self.show if self.is_last else self.keep
 
     @property
-    def most_kept(self) -> int:
-        """The most candidates that survive; of more, those with the most users do."""
-        return max(1, (self.room - 1) // MOST_KEPT)
+    def max_survivors(self) -> int:
+        """The largest number of survivors; if more qualify, those with the most users survive."""
+        return max(1, (self.room - 1) // OPTIONS_PER_SURVIVOR)
 
-    def surviving(self, estimate: Estimate) -> Integers:
-        """The candidates above what is enough in this round, those with the most users first."""
+    def find_survivors(self, estimate: Estimate) -> Integers:
+        """Returns the candidates that survive this round.
+
+        Args:
+            estimate: Estimate of this round.
+
+        Returns:
+            Their indices, largest estimate first.
+        """
         value = estimate.value[: len(self.candidates)]
         order = np.argsort(-value, kind="stable")
-        return order[value[order] > self.least][: self.most_kept]
+        return order[value[order] > self.survival_threshold][: self.max_survivors]
 
-    def following(self, estimate: Estimate) -> Task | None:
-        """The next round's task; None after the last, and where nothing survived."""
-        return self._next(estimate)
+    def build_next_task(self, estimate: Estimate) -> Task | None:
+        # None after the last round, and if nothing survived.
+        return self._build_next_task(estimate)
 
-    def _next(self, estimate: Estimate) -> Self | None:
-        kept = self.surviving(estimate)
+    def _build_next_task(self, estimate: Estimate) -> Self | None:
+        kept = self.find_survivors(estimate)
         if self.is_last or not len(kept):
             return None
-        # Where all of them are complete there is nothing to ask but how many hold each.
-        rounds = self.round + 1 if self.candidates.complete[kept].all() else self.rounds
-        written = tuple(self.candidates.written(int(place)) for place in kept)
-        return self._with(survivors=written, round=self.round + 1, rounds=rounds)
+        # If all survivors are complete, one more round counts them and the search ends.
+        rounds = self.round + 1 if self.candidates.is_complete[kept].all() else self.rounds
+        written = tuple(self.candidates.bit_text(int(place)) for place in kept)
+        return self._replace_settings(survivors=written, round=self.round + 1, rounds=rounds)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        """What survived this round; intervals know that it is shown because it is large."""
-        kept = self.surviving(estimate)
+        # The intervals account for the selection: only large estimates are shown.
+        kept = self.find_survivors(estimate)
         value = estimate.value[kept]
-        low, high = self.search_law(mechanism, estimate.users).interval(value, self.least, confidence)
-        labels = tuple(printable(self.candidates.label(int(place))) for place in kept)
-        errors, shape = estimate.standard_error[kept], counted(estimate.users, all_in_one=False)
+        low, high = self.search_law(mechanism, estimate.users).interval(value, self.survival_threshold, confidence)
+        labels = tuple(escape_unprintable(self.candidates.label(int(place))) for place in kept)
+        errors, shape = estimate.standard_error[kept], count_shape(estimate.users, all_in_one=False)
         return [Quantity("users", labels, value, errors, low.astype(float), high, shape=shape)]
 
-    # --- tried on made-up users -------------------------------------------------------------------------------
+    # --- Simulation ---
 
-    def rehearse(self, mechanism: Mechanism, crowd: MadeUp, confidence: float, rng: np.random.Generator) -> Rehearsal:
-        users, reading = int(crowd.held.sum()), mechanism.reading
-        assert isinstance(reading, CountedAmongPoisson), "that is what can be used"
+    def simulate_search(
+        self, mechanism: Mechanism, crowd: SimulatedUsers, confidence: float, rng: np.random.Generator
+    ) -> SearchSimulation:
+        users, reading = int(crowd.counts.sum()), mechanism.estimator
+        assert isinstance(reading, PoissonDummiesEstimator), "that is what can be used"
         task = self
         while True:
             counts = np.zeros(self.room, dtype=np.int64)
-            counts[: len(task.candidates)] = task.candidates.counts(crowd.sorted)
+            counts[: len(task.candidates)] = task.candidates.count_users(crowd.sorted_values)
             counts[-1] = users - counts[:-1].sum()
             estimate = reading.simulate(counts, users, rng)
-            following = task._next(estimate)
+            following = task._build_next_task(estimate)
             if following is None:
-                return task._rehearsed(mechanism, crowd, estimate, counts, confidence)
+                return task._compare_with_truth(mechanism, crowd, estimate, counts, confidence)
             task = following
 
-    def _rehearsed(
-        self, mechanism: Mechanism, crowd: MadeUp, estimate: Estimate, counts: Integers, confidence: float
-    ) -> Rehearsal:
-        """What the last round shows beside what is true."""
-        (shown,), kept = self.quantities(mechanism, estimate, confidence), self.surviving(estimate)
+    def _compare_with_truth(
+        self, mechanism: Mechanism, crowd: SimulatedUsers, estimate: Estimate, counts: Integers, confidence: float
+    ) -> SearchSimulation:
+        """Compares the finds of the last round with the truth."""
+        (shown,), kept = self.quantities(mechanism, estimate, confidence), self.find_survivors(estimate)
         assert shown.low is not None, "intervals are known"
         assert shown.high is not None, "intervals are known"
-        complete, truth = self.candidates.complete[kept], counts[kept]
+        complete, truth = self.candidates.is_complete[kept], counts[kept]
         far = kept[complete | (self.candidates.depth[kept] >= self.reach)]
-        found = np.isin(self.candidates.named_by(crowd.values), far)
-        heavy = crowd.held >= self.search_law(mechanism, estimate.users).threshold
-        return Rehearsal(
+        found = np.isin(self.candidates.find_prefix_indices(crowd.values), far)
+        heavy = crowd.counts >= self.search_law(mechanism, estimate.users).threshold
+        return SearchSimulation(
             heavy=int(heavy.sum()), recalled=int((heavy & found).sum()), shown=len(kept), whole=int(complete.sum()),
-            held=truth, inside=int(((shown.low <= truth) & (truth <= shown.high)).sum()),
+            true_counts=truth, covering_intervals=int(((shown.low <= truth) & (truth <= shown.high)).sum()),
         )  # fmt: skip
 
 
-def _checked(survivors: Sequence[str], code: BitCode, room: int) -> tuple[str, ...]:
-    """Beginnings of codes, none of them the beginning of another, and so few that all can be asked for."""
+def _check_survivors(survivors: Sequence[str], code: BitCode, room: int) -> tuple[str, ...]:
+    """Checks that survivors are prefixes of codes, none a prefix of another, and few enough to be asked for."""
     if isinstance(survivors, str) or not all(isinstance(bits, str) for bits in survivors):
-        raise TypeError(f"{TASK}: survivors must be texts of bits, got something else.")
+        raise TypeError(f"{TASK_PREFIX}: survivors must be texts of bits, got something else.")
     if not 1 <= len(survivors) < room:
-        raise ValueError(f"{TASK}: expected from 1 to {room - 1} survivors, got {len(survivors)}.")
+        raise ValueError(f"{TASK_PREFIX}: expected from 1 to {room - 1} survivors, got {len(survivors)}.")
     for bits in survivors:
         code.state(bits)
     ordered = sorted(survivors)
     if any(later.startswith(one) for one, later in pairwise(ordered)):
-        raise ValueError(f"{TASK}: no survivor may be the beginning of another, got such.")
+        raise ValueError(f"{TASK_PREFIX}: no survivor may be the beginning of another, got such.")
     return tuple(survivors)

@@ -1,53 +1,225 @@
-"""Marginals: how many users hold each value of several columns, and of every two of them together."""
+"""Marginals: the number of users with each value of several columns, and with each pair of values of two columns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from shuffledp import argument
-from shuffledp.mechanisms.ability import AnswersQueries, answers_ranges, range_answers
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.adjustment import CONSISTENT, nearest
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.consistent_tables import ConsistentTables, Crossed
-from shuffledp.tasks.domain import TASK, WHO, Values, options_of, parse
-from shuffledp.tasks.frequency import Frequency
-from shuffledp.tasks.given import Given
-from shuffledp.tasks.nearest_tables import nearest_tables, one_way_of
-from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.shape import Shape
+from shuffledp._core import validation
+from shuffledp._core.types import Floats
+from shuffledp.mechanisms.base.capabilities import MultiQueryCapability, find_range_estimator, supports_ranges
+from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, KnownCovarianceEstimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.tasks.base import CONSISTENT, Quantity, Shape, Task, option_labels, post_process_quantity
+from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.counting import Frequency
+from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions, Values, build_option_domain, parse_domain
 from shuffledp.tasks.survey import Question, Survey
-from shuffledp.tasks.task import Task, every_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BETWEEN = " × "
-MOST_CELLS = 1 << 14
-"""Of a table of two columns: more could not be made consistent in reasonable memory."""
+
+# --- Consistent two-way tables by weighted least squares ---
+#
+# Post-processing: it costs no privacy, and it stays unbiased for any data.
 
 
 @dataclass(frozen=True)
-class EveryPair(Values):
-    """Every value of one column with every value of another, the second one running fastest."""
+class TwoWayTable:
+    """The estimate of one two-way table: the number of users with each pair of values of two columns."""
+
+    columns: tuple[int, int]
+    sizes: tuple[int, int]
+    estimate: Estimate
+    estimator: KnownCovarianceEstimator
+    """The estimator, which knows the covariances of the table's cells."""
+
+    @cached_property
+    def cells(self) -> Floats:
+        return self.estimate.value.reshape(self.sizes)
+
+    @cached_property
+    def _effects(self) -> tuple[Floats, Floats]:
+        """The effects as weights of the cells: the sum of each row and of each column, less the mean of these sums."""
+        first, second = self.sizes
+        rows = np.kron(np.eye(first), np.ones(second))
+        columns = np.kron(np.ones(first), np.eye(second))
+        return rows - rows.mean(axis=0), columns - columns.mean(axis=0)
+
+    def effect(self, side: int) -> Floats:
+        """Returns, for each value of one of the two columns, the excess of its users over the mean."""
+        return np.asarray(self._effects[side] @ self.estimate.value)
+
+    def effect_variance(self, side: int) -> Floats:
+        return self._weighted_variance(self._effects[side])
+
+    def cell_variance(self, kept: tuple[float, float]) -> tuple[Floats, float]:
+        """Returns the variance of each cell if these fractions of the two columns' effects are this table's own.
+
+        Also returns the effective number of equal errors in each cell, which determines its tails.
+        """
+        first, second = self.sizes
+        rows, columns = self._effects
+        inside = np.eye(first * second) - 1 / (first * second)
+        inside -= (1 - kept[0]) / second * np.repeat(rows, second, axis=0)
+        inside -= (1 - kept[1]) / first * np.tile(columns, (first, 1))
+        squares = inside[0] ** 2
+        return self._weighted_variance(inside), float(squares.sum() ** 2 / (squares**2).sum())
+
+    def _weighted_variance(self, weights: Floats) -> Floats:
+        users = self.estimate.users
+        return self.estimator.combined_variance(weights, np.clip(self.estimate.value, 0.0, users), users)
+
+
+@dataclass(frozen=True)
+class ConsistentTables:
+    """All two-way tables of a few columns, each with noise of its own, adjusted until their sums agree.
+
+    Theorem: if the errors of a table's cells are independent and of equal variance, its grand total, row sums, column
+        sums and the rest are orthogonal. Least squares leaves the rest unchanged, takes the known total, and replaces
+        each column's sums by the mean over all tables that have it, weighted by their precision. With other errors it
+        is still unbiased, and the variances are exact.
+    """
+
+    tables: Sequence[TwoWayTable]
+
+    @property
+    def users(self) -> int:
+        return self.tables[0].estimate.users
+
+    def _tables_with(self, column: int) -> list[tuple[TwoWayTable, int]]:
+        """Returns the tables with a column, and the side on which each has it."""
+        return [(table, table.columns.index(column)) for table in self.tables if column in table.columns]
+
+    def _precision_weights(self, column: int) -> list[float]:
+        """Returns the weight of each of these tables."""
+        precision = [1 / float(np.mean(table.effect_variance(side))) for table, side in self._tables_with(column)]
+        return [one / sum(precision) for one in precision]
+
+    @cached_property
+    def _effects(self) -> dict[int, tuple[Floats, Floats]]:
+        """The effect of each value of each column, from all tables, and its variance."""
+        found = {}
+        for column in sorted({column for table in self.tables for column in table.columns}):
+            parts = list(zip(self._tables_with(column), self._precision_weights(column), strict=True))
+            value = sum(share * table.effect(side) for (table, side), share in parts)
+            variance = sum(share**2 * table.effect_variance(side) for (table, side), share in parts)
+            found[column] = np.asarray(value), np.asarray(variance)
+        return found
+
+    def one_way(self, column: int) -> Estimate:
+        """Returns the number of users with each value of a column."""
+        value, variance = self._effects[column]
+        return Estimate(self.users / len(value) + value, variance, self.users)
+
+    def two_way(self, table: TwoWayTable) -> Estimate:
+        """Returns the cells of a table, with sums that agree with ``one_way``."""
+        (first, second), value = table.sizes, table.cells
+        own = [table.effect(side) for side in (0, 1)]
+        effects = [self._effects[column] for column in table.columns]
+        value = value + ((effects[0][0] - own[0]) / second)[:, None] + ((effects[1][0] - own[1]) / first)[None, :]
+        value += (self.users - table.estimate.value.sum()) / value.size
+        kept = self._precision_weight(table, 0), self._precision_weight(table, 1)
+        variance, parts = table.cell_variance(kept)
+        spread = variance.reshape(table.sizes)
+        for side, size in ((0, second), (1, first)):
+            # The contribution of the other tables is independent of this one.
+            others = effects[side][1] - kept[side] ** 2 * table.effect_variance(side)
+            spread = spread + np.expand_dims(np.maximum(others, 0.0), 1 - side) / size**2
+        tails: ErrorLaw = table.estimate.error_law.sum_law(parts)
+        return Estimate(value.reshape(-1), spread.reshape(-1), self.users, tails)
+
+    def _precision_weight(self, table: TwoWayTable, side: int) -> float:
+        """Returns the weight of this table in the effect of one of its columns."""
+        column = table.columns[side]
+        pairs = zip(self._tables_with(column), self._precision_weights(column), strict=True)
+        return next(share for (one, _), share in pairs if one is table)
+
+
+# --- Nearest possible two-way tables ---
+#
+# [Dykstra 1983]: alternating projections with corrections find the nearest point of an intersection of convex sets,
+# here of the tables without negative cells and of those whose sums agree.
+
+
+MAX_PROJECTIONS, PROJECTION_TOLERANCE = 5000, 1e-9
+"""Largest number of projections, and the largest move of a cell, relative to the users, at which they stop."""
+
+ColumnPairs = Sequence[tuple[int, int]]
+
+
+def project_to_consistent_tables(tables: Sequence[Floats], places: ColumnPairs, users: float) -> list[Floats]:
+    """Returns the nearest nonnegative tables whose sums agree, by squares over all cells.
+
+    ``places`` gives the two columns of each table.
+    """
+    found, owed = list(tables), [np.zeros_like(table) for table in tables]
+    for _ in range(MAX_PROJECTIONS):
+        agreeing = _make_consistent(found, places, users)
+        raised = [np.maximum(table + rest, 0.0) for table, rest in zip(agreeing, owed, strict=True)]
+        owed = [table + rest - up for table, rest, up in zip(agreeing, owed, raised, strict=True)]
+        moved = max(float(np.abs(up - table).max()) for up, table in zip(raised, agreeing, strict=True))
+        found = raised
+        if moved <= PROJECTION_TOLERANCE * users:
+            break
+    return found
+
+
+def one_way_counts(tables: Sequence[Floats], places: ColumnPairs, columns: int) -> list[Floats]:
+    """Returns the number of users with each value of every column, averaged over the tables that have it."""
+    return [np.mean(_column_sums(tables, places, column), axis=0) for column in range(columns)]
+
+
+def _column_sums(tables: Sequence[Floats], places: ColumnPairs, column: int) -> list[Floats]:
+    """Returns the sums over a column's values of each table that has it."""
+    pairs = zip(tables, places, strict=True)
+    return [table.sum(axis=1 - two.index(column)) for table, two in pairs if column in two]
+
+
+def _make_consistent(tables: Sequence[Floats], places: ColumnPairs, users: float) -> list[Floats]:
+    """Returns the nearest tables whose sums agree and add up to the users; cells may be negative.
+
+    A table's total, its row sums less their mean, its column sums likewise, and the rest are orthogonal: the sums of a
+    column become a weighted mean over the tables, with larger weights if a sum runs over fewer cells.
+    """
+    found = [table + (users - table.sum()) / table.size for table in tables]
+    for column in sorted({one for two in places for one in two}):
+        sharing = [place for place, two in enumerate(places) if column in two]
+        sides = [places[place].index(column) for place in sharing]
+        sums = [found[place].sum(axis=1 - side) for place, side in zip(sharing, sides, strict=True)]
+        weights = [1 / found[place].shape[1 - side] for place, side in zip(sharing, sides, strict=True)]
+        agreed = np.average(sums, axis=0, weights=weights)
+        for place, side, own in zip(sharing, sides, sums, strict=True):
+            found[place] = found[place] + np.expand_dims((agreed - own) / found[place].shape[1 - side], 1 - side)
+    return found
+
+
+PAIR_SEPARATOR = " × "
+MAX_CELLS = 1 << 14
+"""Largest number of cells of a two-way table: larger ones would need too much memory to be made consistent."""
+
+
+@dataclass(frozen=True)
+class PairDomain(Values):
+    """Every value of one column with every value of another; the second varies fastest."""
 
     first: Values
     second: Values
     kind = "options"
 
-    def document(self) -> dict[str, Any]:
-        return {"pairs": [self.first.document(), self.second.document()]}
+    def to_document(self) -> dict[str, Any]:
+        return {"pairs": [self.first.to_document(), self.second.to_document()]}
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many values each of the two columns has."""
+        """The number of values of each column."""
         return self.first.size or 0, self.second.size or 0
 
     @property
@@ -56,42 +228,42 @@ class EveryPair(Values):
 
     def label(self, option: int) -> str:
         first, second = divmod(option, self.sizes[1])
-        return f"{self.first.label(first)}{BETWEEN}{self.second.label(second)}"
+        return f"{self.first.label(first)}{PAIR_SEPARATOR}{self.second.label(second)}"
 
 
 @dataclass(frozen=True, init=False)
-class _Together(Frequency):
-    """How many users hold each value of one column with each of another."""
+class _PairFrequency(Frequency):
+    """The number of users with each pair of values of two columns."""
 
     name = "two-way marginal"
-    sampled: ClassVar[bool] = False
-    # Of tables that are made consistent afterwards, of which the covariances under a draw are not known.
+    supports_subsampling: ClassVar[bool] = False
+    # The tables are made consistent afterwards; their covariances under subsampling are not known.
 
     def __init__(self, first: Values, second: Values) -> None:
-        super().__init__(EveryPair(first, second))
+        super().__init__(PairDomain(first, second))
 
-    def known(self, users: int) -> Shape:
-        return replace(super().known(users), sizes=self.pairs.sizes, ordered=False)
+    def public_shape(self, users: int) -> Shape:
+        return replace(super().public_shape(users), sizes=self.pairs.sizes, ordered=False)
 
     @property
-    def pairs(self) -> EveryPair:
-        assert isinstance(self.options, EveryPair), "it is made of one"
+    def pairs(self) -> PairDomain:
+        assert isinstance(self.options, PairDomain), "it is made of one"
         return self.options
 
     @classmethod
     def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
-        """Frequency oracles whose counts can be added up."""
-        return kind.task in cls.kinds and answers_ranges(kind)
+        # Frequency oracles whose counts can be added up.
+        return kind.task in cls.mechanism_tasks and supports_ranges(kind)
 
-    def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
+    def resolve_columns(self, named: tuple[str, ...]) -> tuple[str, ...]:
         if len(named) != 2:
             raise ValueError(f"input: the task {self.name!r} reads two columns, got {len(named)}.")
         return named
 
-    def values(self, column: Column, array: pa.Array) -> Any:
+    def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         pairs = zip(column.names, (self.pairs.first, self.pairs.second), array.flatten(), strict=True)
         first, second = (
-            replace(column, names=(name,), task=Frequency(values)).option_numbers(own, values.names)
+            replace(column, names=(name,), task=Frequency(values)).read_option_numbers(own, values.names)
             for name, values, own in pairs
         )
         return np.asarray(first, dtype=np.int64) * self.pairs.sizes[1] + second
@@ -99,11 +271,19 @@ class _Together(Frequency):
 
 @dataclass(frozen=True, init=False)
 class Marginals(Survey):
-    """How many users hold each value of several columns, and with ``ways`` 2 of every two of these together.
+    """The number of users with each value of several columns and, with ``ways`` 2, with each pair of values.
 
-    ``columns`` are the columns by name, each with its public list of values as texts, or how many there are. With two
-    ways every pair of columns is a question; then all tables are made consistent with each other by weighted least
-    squares, which costs no privacy, and those of single columns follow from them.
+    With two ways every pair of columns is a question; then all tables are made consistent by weighted least squares,
+    which costs no privacy, and those of single columns follow from them.
+
+    Args:
+        columns: Columns by name, each with its public list of values as texts, or their number.
+        ways: 1 for single columns, 2 for pairs of columns too.
+
+    Raises:
+        ValueError: If a column is given twice, there are fewer columns than ``ways``, a pair has more than 2¹⁴ cells,
+            or a domain is invalid.
+        TypeError: If an argument is of the wrong type.
 
     >>> task = Marginals({"sex": ["f", "m"], "age": 5, "city": ["Rome", "Oslo", "Bern"]}, ways=2)
     >>> task.names
@@ -114,8 +294,8 @@ class Marginals(Survey):
     ways: int
 
     name = "marginals"
-    data = "users spread evenly over the values"
-    taken: ClassVar[tuple[str, ...]] = ("questions", "ways")
+    data_description = "users spread evenly over the values"
+    accepted_options: ClassVar[tuple[str, ...]] = ("questions", "ways")
 
     def __init__(
         self,
@@ -123,27 +303,29 @@ class Marginals(Survey):
         ways: float = 1,
     ) -> None:
         listed = columns.items() if isinstance(columns, Mapping) else columns
-        named = tuple((name, Frequency(options_of(values)).options) for name, values in listed)
+        named = tuple((name, Frequency(build_option_domain(values)).options) for name, values in listed)
         object.__setattr__(self, "domains", named)
-        object.__setattr__(self, "ways", argument.count(TASK, "ways", ways, at_most=2))
+        object.__setattr__(self, "ways", validation.count(TASK_PREFIX, "ways", ways, at_most=2))
         names = [name for name, _ in named]
         if len(set(names)) != len(names):
-            raise ValueError(f"{TASK}: expected each column once, got one twice.")
+            raise ValueError(f"{TASK_PREFIX}: expected each column once, got one twice.")
         if len(named) < self.ways:
-            raise ValueError(f"{TASK}: marginals of {self.ways} columns need as many, got {len(named)}.")
-        super().__init__(self._asked())
+            raise ValueError(f"{TASK_PREFIX}: marginals of {self.ways} columns need as many, got {len(named)}.")
+        super().__init__(self._build_questions())
 
-    def _asked(self) -> list[Question]:
+    def _build_questions(self) -> list[Question]:
         if self.ways == 1:
             return [Question(name, Frequency(values)) for name, values in self.domains]
         pairs = list(combinations(self.domains, 2))
         for (first, one), (second, other) in pairs:
-            cells = EveryPair(one, other).size or 0
-            if cells > MOST_CELLS:
-                raise ValueError(f"{TASK}: {first!r} and {second!r} have {cells:,} cells; at most {MOST_CELLS:,}.")
-        return [Question((first, second), _Together(one, other)) for (first, one), (second, other) in pairs]
+            cells = PairDomain(one, other).size or 0
+            if cells > MAX_CELLS:
+                raise ValueError(
+                    f"{TASK_PREFIX}: {first!r} and {second!r} have {cells:,} cells; at most {MAX_CELLS:,}."
+                )
+        return [Question((first, second), _PairFrequency(one, other)) for (first, one), (second, other) in pairs]
 
-    # --- from a table to a report -----------------------------------------------------------------------------
+    # --- Input and report ---
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         if self.ways == 1:
@@ -151,12 +333,12 @@ class Marginals(Survey):
         tables = self.tables(mechanism, estimate)
         one_way = [
             replace(
-                Quantity.of(
+                Quantity.from_estimate(
                     "users",
-                    every_label(values, values.size or 0),
+                    option_labels(values, values.size or 0),
                     tables.one_way(place),
                     confidence,
-                    Frequency(values).known(estimate.users),
+                    Frequency(values).public_shape(estimate.users),
                 ),
                 question=name,
             )
@@ -164,12 +346,12 @@ class Marginals(Survey):
         ]
         two_way = [
             replace(
-                Quantity.of(
+                Quantity.from_estimate(
                     "users",
-                    every_label(question.task.domain, len(own.value)),
+                    option_labels(question.task.domain, len(own.value)),
                     own,
                     confidence,
-                    _known(question.task, estimate.users),
+                    _public_pair_shape(question.task, estimate.users),
                 ),
                 question=name,
             )
@@ -177,43 +359,56 @@ class Marginals(Survey):
         ]
         return one_way + two_way
 
-    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
-        """Tables of two columns all together, so that they stay consistent with each other."""
+    def post_process(
+        self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
+    ) -> list[Any]:
+        # All two-way tables are adjusted together, so that they stay consistent.
         if self.ways == 1:
-            return super().adjusted(mechanism, estimate, quantities, way)
+            return super().post_process(mechanism, estimate, quantities, way)
         if way != CONSISTENT:
-            return [nearest(quantity, way) for quantity in quantities]
+            return [post_process_quantity(quantity, way) for quantity in quantities]
         cut = len(self.domains)
         places = list(combinations(range(cut), 2))
         tables = [quantity.value.reshape(quantity.shape.sizes) for quantity in quantities[cut:]]
-        found = nearest_tables(tables, places, float(estimate.users))
-        return [*one_way_of(found, places, cut), *(table.reshape(-1) for table in found)]
+        found = project_to_consistent_tables(tables, places, float(estimate.users))
+        return [*one_way_counts(found, places, cut), *(table.reshape(-1) for table in found)]
 
     def tables(self, mechanism: Mechanism, estimate: Estimate) -> ConsistentTables:
-        """All tables, to be made consistent."""
-        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+        """Collects the two-way tables of an estimate, to be made consistent.
+
+        Args:
+            mechanism: Mechanism that answered the questions.
+            estimate: Estimate of the mechanism.
+
+        Returns:
+            The tables.
+
+        Raises:
+            ValueError: If the counts of a mechanism cannot be added up.
+        """
+        assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         places = combinations(range(len(self.domains)), 2)
         rows = zip(places, self.asked, mechanism.mechanisms, mechanism.queries(estimate), strict=True)
         found = []
         for columns, question, part, own in rows:
-            answers, domain = range_answers(part), question.task.domain
-            if answers is None or not isinstance(domain, EveryPair):
-                raise ValueError(f"{WHO}: counts of {part.name} with these settings cannot be added up.")
-            found.append(Crossed(columns, domain.sizes, own, answers.reading))
+            answers, domain = find_range_estimator(part), question.task.domain
+            if answers is None or not isinstance(domain, PairDomain):
+                raise ValueError(f"{PLAN_PREFIX}: counts of {part.name} with these settings cannot be added up.")
+            found.append(TwoWayTable(columns, domain.sizes, own, answers.estimator))
         return ConsistentTables(found)
 
-    # --- written down -----------------------------------------------------------------------------------------
+    # --- Serialisation ---
 
-    def document(self) -> dict[str, Any]:
-        columns = [{"column": name, "domain": values.document()} for name, values in self.domains]
+    def to_document(self) -> dict[str, Any]:
+        columns = [{"column": name, "domain": values.to_document()} for name, values in self.domains]
         return {"name": self.name, "columns": columns, "ways": self.ways}
 
     @classmethod
-    def fields(cls) -> tuple[str, ...]:
+    def document_fields(cls) -> tuple[str, ...]:
         return ("columns", "ways")
 
     @classmethod
-    def of_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
+    def from_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
         del read
         listed = told["columns"]
         good = isinstance(listed, list) and all(
@@ -221,22 +416,25 @@ class Marginals(Survey):
             for one in listed
         )
         if not good:
-            raise ValueError(f"{WHO}: columns must be a list, each with its column and domain, got something else.")
-        return cls([(one["column"], parse(one["domain"])) for one in listed], told["ways"])
+            raise ValueError(
+                f"{PLAN_PREFIX}: columns must be a list, each with its column and domain, got something else."
+            )
+        return cls([(one["column"], parse_domain(one["domain"])) for one in listed], told["ways"])
 
     @classmethod
-    def from_options(cls, given: Given) -> Task:
+    def from_options(cls, given: TaskOptions) -> Task:
         if not given.questions:
-            raise ValueError(f"{WHO}: this task needs --question or --questions, one for each column.")
+            raise ValueError(f"{PLAN_PREFIX}: this task needs --question or --questions, one for each column.")
         for one in given.questions:
             if type(one.task) is not Frequency or one.mechanism is not None or one.weight != 1.0:
                 raise ValueError(
-                    f"{WHO}: marginals are frequencies of columns, without weights or mechanisms of their own, got "
+                    f"{PLAN_PREFIX}: marginals are frequencies of columns, without weights or mechanisms of their "
+                    f"own, got "
                     f"the question {one.title!r}."
                 )
         return cls([(one.title, one.task.domain) for one in given.questions], given.ways or 1)
 
 
-def _known(task: Task, users: int) -> Shape:
-    assert isinstance(task, _Together), "that is what two columns are asked as"
-    return task.known(users)
+def _public_pair_shape(task: Task, users: int) -> Shape:
+    assert isinstance(task, _PairFrequency), "that is what two columns are asked as"
+    return task.public_shape(users)

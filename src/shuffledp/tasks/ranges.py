@@ -1,4 +1,4 @@
-"""Range queries: how many users hold a value in any range of an ordered domain."""
+"""Range queries, cumulative counts over time, and quantiles of an ordered domain."""
 
 from __future__ import annotations
 
@@ -10,167 +10,476 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.ability import answers_ranges, range_answers
-from shuffledp.mechanisms.combined.range_tree import fan_outs
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
-from shuffledp.mechanisms.parts.quantile import RunningCount
-from shuffledp.mechanisms.parts.reading import CombinedReading
-from shuffledp.mechanisms.parts.support import SupportReading
-from shuffledp.mechanisms.parts.value_tree import ValueTree
-from shuffledp.tasks.adjustment import CONSISTENT, NON_NEGATIVE, nearest, on_simplex
-from shuffledp.tasks.domain import WHO
-from shuffledp.tasks.frequency import Frequency
-from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.shape import BINS, Shape, running
-from shuffledp.tasks.task import SEED, Sensitivity, apportioned
+from shuffledp._core import validation
+from shuffledp._core.formatting import PrintableResult
+from shuffledp._core.types import Array, Floats, Integers
+from shuffledp.mechanisms.base.capabilities import find_range_estimator, supports_ranges
+from shuffledp.mechanisms.base.estimator import Estimate, KnownCovarianceEstimator, TreeEstimator
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.range_estimates import ConsistentRangeEstimator, CumulativeCounts
+from shuffledp.mechanisms.base.support_counts import SupportEstimator
+from shuffledp.mechanisms.base.value_tree import ValueTree
+from shuffledp.mechanisms.dummies.poisson_tables import fan_outs
+from shuffledp.tasks.base import (
+    BINS,
+    CONSISTENT,
+    NON_NEGATIVE,
+    SAMPLE_SEED,
+    Quantity,
+    Sensitivity,
+    Shape,
+    apportion,
+    cumulative_shape,
+    option_labels,
+    post_process_quantity,
+    project_to_simplex,
+)
+from shuffledp.tasks.counting import Frequency
+from shuffledp.tasks.domain import PLAN_PREFIX, Values
 
-SHOWN = 1024
-"""Most values of which the report tells how many users hold at most that."""
-RANGES = 256
-"""Random ranges that stand for all of them."""
+MAX_SHOWN_VALUES = 1024
+"""Largest number of values for which the report shows a cumulative count."""
+SAMPLE_RANGES = 256
+"""Number of representative random ranges."""
 
 
 @dataclass(frozen=True, init=False)
 class Ranges(Frequency):
-    """How many users hold a value in a range of an ordered domain.
+    """The number of users with a value in a range of an ordered domain.
 
-    ``options`` is the public list of values in their order, as texts, or how many there are, which users' data then
-    number from 0.
+    Args:
+        options: Public list of values in their order, as texts, or their number, if users' data number them from 0.
 
-    >>> Ranges(256).facts
+    Raises:
+        ValueError: If there are fewer than two values, two look alike, or the domain is not one of options.
+        TypeError: If it is neither a number nor a list of texts.
+
+    >>> Ranges(256).mechanism_settings
     {'options': 256, 'height': 8}
     """
 
     name = "range queries"
-    kinds: ClassVar[tuple[str, ...]] = ("range queries", "frequency")
-    data = "users spread evenly over the values, ranges with random ends"
-    sampled = False
+    mechanism_tasks: ClassVar[tuple[str, ...]] = ("range queries", "frequency")
+    data_description = "users spread evenly over the values, ranges with random ends"
+    supports_subsampling = False
     post: ClassVar[tuple[str, ...]] = (NON_NEGATIVE, CONSISTENT)
 
     @property
     def height(self) -> int:
-        """Levels of the tree of halves, quarters, … below the whole."""
+        """The number of levels of the binary tree below the root."""
         return max(1, (self.count - 1).bit_length())
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def mechanism_settings(self) -> Mapping[str, Any]:
         return {"options": self.count, "height": self.height}
 
     @classmethod
     def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
-        """Trees, and frequency oracles whose counts can be added up."""
-        return kind.task in cls.kinds and answers_ranges(kind)
+        # Trees, and frequency oracles whose counts can be added up.
+        return kind.task in cls.mechanism_tasks and supports_ranges(kind)
 
-    def answers(self, mechanism: Mechanism) -> ConsistentRanges:
-        """How the mechanism answers ranges; a sentence where it does not."""
-        found = range_answers(mechanism)
+    def range_estimator(self, mechanism: Mechanism) -> ConsistentRangeEstimator:
+        """Returns the mechanism's estimator of ranges.
+
+        Args:
+            mechanism: Mechanism that is used.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: If the mechanism with its settings does not answer ranges.
+        """
+        found = find_range_estimator(mechanism)
         if found is None:
-            raise ValueError(f"{WHO}: {mechanism.name} with these settings does not answer ranges.")
+            raise ValueError(f"{PLAN_PREFIX}: {mechanism.name} with these settings does not answer ranges.")
         return found
 
     @cached_property
-    def ranges(self) -> list[tuple[int, int]]:
-        """Two different ends, drawn uniformly."""
-        rng = np.random.default_rng(SEED)
-        drawn = [sorted(rng.choice(self.count + 1, 2, replace=False).tolist()) for _ in range(RANGES)]
+    def sample_ranges(self) -> list[tuple[int, int]]:
+        """Representative ranges: two different ends, drawn uniformly."""
+        rng = np.random.default_rng(SAMPLE_SEED)
+        drawn = [sorted(rng.choice(self.count + 1, 2, replace=False).tolist()) for _ in range(SAMPLE_RANGES)]
         return [(low, high) for low, high in drawn]
 
-    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+    def estimator_variance(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
         del variance
-        return self.answers(mechanism).range_variance(values, self.ranges)
+        return self.range_estimator(mechanism).range_variance(values, self.sample_ranges)
 
     def standard_error(
         self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
     ) -> float:
         del variance
-        held = self.held(mechanism, users).astype(np.float64)
-        spread = self.answers(mechanism).variance_of(held, users, self.ranges)
+        held = self.true_counts(mechanism, users).astype(np.float64)
+        spread = self.range_estimator(mechanism).range_variance_at_counts(held, users, self.sample_ranges)
         return math.sqrt(max(0.0, float(np.mean(spread))))
 
-    def held(self, mechanism: Mechanism, users: int) -> Integers:
-        held = np.zeros(self.answers(mechanism).tree.values, dtype=np.int64)
-        held[: self.count] = apportioned(np.full(self.count, 1 / self.count), users)
+    def true_counts(self, mechanism: Mechanism, users: int) -> Integers:
+        held = np.zeros(self.range_estimator(mechanism).tree.value_count, dtype=np.int64)
+        held[: self.count] = apportion(np.full(self.count, 1 / self.count), users)
         return held
 
-    def compare(
+    def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        found = self.answers(mechanism).ranges(estimate, self.ranges)
+        found = self.range_estimator(mechanism).ranges(estimate, self.sample_ranges)
         below = np.concatenate([[0.0], np.cumsum(held)])
-        truth = np.array([below[high] - below[low] for low, high in self.ranges])
+        truth = np.array([below[high] - below[low] for low, high in self.sample_ranges])
         return found.value - truth, found.margin_towards(truth, confidence)
 
-    def drawn_by_law(self, mechanism: Mechanism) -> bool:
-        """Counts that are added up must hang together as they do in messages."""
-        reading = mechanism.reading
-        return super().drawn_by_law(mechanism) and (not isinstance(reading, SupportReading) or reading.draws_together)
+    def can_draw_estimates(self, mechanism: Mechanism) -> bool:
+        # Counts that are added up must be drawn with the correlations that they have in messages.
+        reading = mechanism.estimator
+        return super().can_draw_estimates(mechanism) and (
+            not isinstance(reading, SupportEstimator) or reading.has_joint_simulation
+        )
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0 * self.height, math.sqrt(2.0 * self.height))
 
-    def curators(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
-        """A curator, too, asks all levels of a tree, flat or tall, each node with its own noise, made to add up."""
+    def curator_statistics(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
+        # A curator, too, counts all levels of a tree, flat or tall, with independent noise on each node, made
+        # consistent.
         del users
         for fan_out in fan_outs(self.count):
             tree = ValueTree(self.count, fan_out)
             levels = tree.height
-            noise = ConsistentRanges("curator", tree, (1.0,) * levels, _NodeNoise())
-            spread = noise.variance_of(np.zeros(self.count), 0, self.ranges)
+            noise = ConsistentRangeEstimator("curator", tree, (1.0,) * levels, _NodeNoiseEstimator())
+            spread = noise.range_variance_at_counts(np.zeros(self.count), 0, self.sample_ranges)
             yield Sensitivity(2.0 * levels, math.sqrt(2.0 * levels)), math.sqrt(float(np.mean(spread)))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        """How many users are in each node of the tree, as estimated by itself, and up to values of the domain."""
-        answers = self.answers(mechanism)
+        # The count of each node of the tree by itself, and cumulative counts up to values of the domain.
+        answers = self.range_estimator(mechanism)
         tree = answers.tree
-        labels, levels = [], [0] * len(tree.starts)
+        labels, levels = [], [0] * len(tree.level_starts)
         kept: list[int] = []
         for level, place, first, last in self._nodes(tree):
             levels[level] = levels[level] or len(kept)
             ends = [self.domain.label(first), self.domain.label(last)]
             labels.append(" … ".join(ends if last > first else ends[:1]))
             kept.append(place)
-        inside = estimate.some(kept)
+        inside = estimate.select(kept)
         bins = Shape(BINS, 0.0, float(estimate.users), levels=tuple(levels), ordered=True)
-        return [Quantity.of("users", labels, inside, confidence, bins), self._up_to(answers, estimate, confidence)]
+        return [
+            Quantity.from_estimate("users", labels, inside, confidence, bins),
+            self._cumulative_quantity(answers, estimate, confidence),
+        ]
 
     def _nodes(self, tree: ValueTree) -> Iterator[tuple[int, int, int, int]]:
-        """The level and the place of each node that has values, with the first and the last of these."""
-        for level, start in enumerate(tree.starts):
-            for node in range(tree.sizes[level]):
-                first, end = tree.ends(level, node)
+        """Yields the level and the index of each node that has values, with the first and the last of these."""
+        for level, start in enumerate(tree.level_starts):
+            for node in range(tree.level_sizes[level]):
+                first, end = tree.node_range(level, node)
                 if first < self.count:
                     yield level, start + node, first, min(end, self.count) - 1
 
     @property
-    def _shown(self) -> Integers:
-        """The values up to which users are counted."""
-        return np.unique(np.linspace(0, self.count - 1, min(self.count, SHOWN)).astype(np.int64))
+    def _shown_values(self) -> Integers:
+        """The values of which cumulative counts are shown."""
+        return np.unique(np.linspace(0, self.count - 1, min(self.count, MAX_SHOWN_VALUES)).astype(np.int64))
 
-    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
-        """The counts of single values that least squares give, moved to the nearest that are possible; then added."""
+    def post_process(
+        self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
+    ) -> list[Any]:
+        # The counts of single values by least squares, projected onto the possible ones, then summed.
         if way != CONSISTENT:
-            return [nearest(quantity, way) for quantity in quantities]
-        answers = self.answers(mechanism)
-        held = on_simplex(answers.counts(estimate)[: self.count], float(estimate.users))
+            return [post_process_quantity(quantity, way) for quantity in quantities]
+        answers = self.range_estimator(mechanism)
+        held = project_to_simplex(answers.value_counts(estimate)[: self.count], float(estimate.users))
         below = np.append(0.0, np.cumsum(held))
         ends = np.array([(first, last + 1) for _, _, first, last in self._nodes(answers.tree)])
-        return [below[ends[:, 1]] - below[ends[:, 0]], below[self._shown + 1]]
+        return [below[ends[:, 1]] - below[ends[:, 0]], below[self._shown_values + 1]]
 
-    def _up_to(self, answers: ConsistentRanges, estimate: Estimate, confidence: float) -> Quantity:
-        """How many users hold at most each value, of at most ``SHOWN`` values."""
-        shown = self._shown
-        found = RunningCount(answers, estimate, self.count).up_to(shown)
+    def _cumulative_quantity(
+        self, answers: ConsistentRangeEstimator, estimate: Estimate, confidence: float
+    ) -> Quantity:
+        """Returns the cumulative count of each of at most ``MAX_SHOWN_VALUES`` values."""
+        shown = self._shown_values
+        found = CumulativeCounts(answers, estimate, self.count).estimate_cumulative(shown)
         labels = [self.domain.label(int(value)) for value in shown]
-        return Quantity.of("users up to", labels, found, confidence, running(estimate.users))
+        return Quantity.from_estimate("users up to", labels, found, confidence, cumulative_shape(estimate.users))
 
 
 @dataclass(frozen=True)
-class _NodeNoise(CombinedReading):
+class _NodeNoiseEstimator(KnownCovarianceEstimator):
     """A curator's counts: independent noise of variance 1 on every node."""
 
     def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
         del held, users
         return np.asarray((weights**2).sum(axis=-1))
+
+
+# --- Counts over time ---
+
+
+@dataclass(frozen=True, init=False)
+class OverTime(Ranges):
+    """The number of users who had their event up to each day, where every user has one event.
+
+    Days are the values of a tree: a node's count can be released when its last day is over, and on each day the running
+    count is the sum of nodes that are over by then. All nodes of the whole period are accounted together, so that daily
+    releases cost nothing more. If the shuffler draws the noise, ``collection.release`` releases day by day; ``collect``
+    reports a finished collection: for each day the count that could have been released on it.
+
+    Args:
+        options: Public list of days in their order, as texts, or their number, if users' data number them from 0.
+
+    Raises:
+        ValueError: If there are fewer than two days, two look alike, or the domain is not one of options.
+        TypeError: If it is neither a number nor a list of texts.
+
+    >>> import shuffledp as sdp
+    >>> year = sdp.tasks.OverTime(365)
+    >>> print(f"{year.standard_error(sdp.RangeTree(365, 100.0, 0), 10_000):.1f}")
+    15.6
+    """
+
+    name = "counts over time"
+    data_description = "events spread evenly over the days, running counts of every day"
+
+    @classmethod
+    def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
+        # Trees whose nodes have independent noise: a node can be estimated without the counts of the others.
+        some = kind.examples() if isinstance(kind, type) else [kind]
+        readings = [one.estimator for one in some]
+        return kind.task in cls.mechanism_tasks and any(
+            isinstance(one, TreeEstimator) and one.has_independent_noise for one in readings
+        )
+
+    def estimator_variance(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        del variance
+        return self._running_release(mechanism, len(values)).variance()
+
+    def standard_error(
+        self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
+    ) -> float:
+        del variance
+        return math.sqrt(float(np.mean(self._running_release(mechanism, users).variance())))
+
+    def compute_errors_and_margins(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
+        found = self._running_release(mechanism, estimate.users).estimate(estimate)
+        truth = np.cumsum(held)
+        return found.value - truth, found.margin_towards(truth, confidence)
+
+    def curator_statistics(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
+        # A curator, too, releases the nodes of a tree when they are over.
+        del users
+        for fan_out in fan_outs(self.count):
+            tree = ValueTree(self.count, fan_out)
+            spread = RunningRelease(tree, 1.0).variance()
+            yield Sensitivity(2.0 * tree.height, math.sqrt(2.0 * tree.height)), math.sqrt(float(np.mean(spread)))
+
+    def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        # The running count of every day, as it could have been released on that day.
+        found = self._running_release(mechanism, estimate.users).estimate(estimate)
+        labels, shape = option_labels(self.domain, self.count), cumulative_shape(estimate.users)
+        return [Quantity.from_estimate("users up to", labels, found, confidence, shape)]
+
+    def post_process(
+        self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
+    ) -> list[Any]:
+        # Running counts never fall: the nearest nondecreasing ones, within the possible range.
+        from scipy.optimize import isotonic_regression
+
+        found = [post_process_quantity(quantity, way) for quantity in quantities]
+        if way != CONSISTENT:
+            return found
+        rising = [isotonic_regression(quantity.value).x for quantity in quantities]
+        return [np.clip(one, 0.0, float(estimate.users)) for one in rising]
+
+    def running_counts(self, mechanism: Mechanism, estimate: Estimate, days: int) -> Estimate:
+        """Returns the running counts of the first days, if only the nodes that are over by then were released.
+
+        The number of users is not published, so the last day is estimated like the others.
+
+        Args:
+            mechanism: Mechanism that is used.
+            estimate: Estimate in which the nodes that are over are correct.
+            days: Number of days that are over.
+
+        Returns:
+            The running count of each of these days.
+
+        Raises:
+            ValueError: If the mechanism cannot release one count before the others.
+        """
+        return self._running_release(mechanism, estimate.users).running_counts(estimate, days)
+
+    def _running_release(self, mechanism: Mechanism, users: int) -> RunningRelease:
+        answers = find_range_estimator(mechanism)
+        if answers is None or not self.can_use(mechanism):
+            raise ValueError(f"{PLAN_PREFIX}: {mechanism.name} cannot release one count before the others.")
+        first = np.zeros(answers.tree.node_count)
+        first[0] = 1.0
+        noise = float(answers.estimator.combined_variance(first, np.zeros(answers.tree.value_count), users))
+        return RunningRelease(answers.tree, noise)
+
+
+@dataclass(frozen=True)
+class RunningRelease:
+    """Running counts from the nodes that are over, each improved by all nodes within it.
+
+    ``noise`` is the variance of each node's own number; all are independent. On the last day of a finished collection
+    the number of users is known.
+    """
+
+    tree: ValueTree
+    noise: float
+
+    def variance(self) -> Floats:
+        """Returns the variance of each day's running count."""
+        found = self._variances()
+        found[-1] = 0.0
+        return found
+
+    def estimate(self, estimate: Estimate) -> Estimate:
+        """Returns the running count of each day, from the estimate of all nodes."""
+        value = self._values(estimate)
+        value[-1] = estimate.users
+        return Estimate(value, self.variance(), estimate.users)
+
+    def running_counts(self, estimate: Estimate, days: int) -> Estimate:
+        """Returns the running counts of the first days, from an estimate that is correct in the nodes over by then."""
+        return Estimate(self._values(estimate)[:days], self._variances()[:days], estimate.users)
+
+    def _variances(self) -> Floats:
+        return self._cumulative_sums(self.tree.combined_variances((self.noise,) * self.tree.height))
+
+    def _values(self, estimate: Estimate) -> Floats:
+        return self._cumulative_sums(self.tree.combine_upwards(estimate.value, (1.0,) * self.tree.height))
+
+    def _cumulative_sums(self, numbers: list[Floats]) -> Floats:
+        """Sums the nodes that make up each [0, k]: the widest one that ends there, and those of [0, its first day)."""
+        values, widths = self.tree.value_count, self.tree.node_widths
+        found = np.zeros(values + 1)
+        for end in range(1, values + 1):
+            # On the last day the truncated nodes are over, too.
+            level = next(level for level, width in enumerate(widths) if end % width == 0 or end == values)
+            node = (end - 1) // widths[level]
+            found[end] = found[node * widths[level]] + numbers[level][node]
+        return found[1:]
+
+
+# --- Queries about an ordered domain after the collection ---
+
+
+ASK_PREFIX = "ask"
+
+
+@dataclass(frozen=True)
+class RangeCount(PrintableResult):
+    """The number of users with a value from ``first`` up to and including ``last``; ``print`` it to read it.
+
+    Args:
+        first: Label of the first value of the range.
+        last: Label of the last value of the range.
+        value: Estimate.
+        standard_error: Standard error of the estimate.
+        low: Lower end of the confidence interval.
+        high: Upper end of the confidence interval.
+
+    >>> import shuffledp as sdp
+    >>> found = sdp.tasks.RangeCount("5", "20", 120.0, 10.0, 100.4, 139.6)
+    >>> print(found)
+    From 5 up to and including 20
+      users           120
+      standard error  10
+      interval        100.4 … 139.6
+    """
+
+    first: str
+    last: str
+    value: float
+    standard_error: float
+    low: float
+    high: float
+
+    def document(self) -> dict[str, Any]:
+        """Returns the JSON document."""
+        return {
+            "range": [self.first, self.last], "estimate": self.value, "standard_error": self.standard_error,
+            "low": self.low, "high": self.high,
+        }  # fmt: skip
+
+    @property
+    def heading(self) -> str:
+        return f"From {self.first} up to and including {self.last}"
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Returns the headings and texts of the summary."""
+        return [
+            ("users", f"{self.value:,.6g}"),
+            ("standard error", f"{self.standard_error:,.4g}"),
+            ("interval", f"{self.low:,.6g} … {self.high:,.6g}"),
+        ]
+
+
+@dataclass(frozen=True)
+class Quantile(PrintableResult):
+    """The first value that at least a ``share`` of the users do not exceed; ``print`` it to read it.
+
+    Args:
+        share: Fraction of the users.
+        value: Label of the estimated value.
+        low: Label of the first value of the confidence interval.
+        high: Label of the last value of the confidence interval.
+
+    >>> import shuffledp as sdp
+    >>> print(sdp.tasks.Quantile(0.5, "17", "16", "19"))
+    Quantile 0.5
+      value     17
+      interval  16 … 19
+    """
+
+    share: float
+    value: str
+    low: str
+    high: str
+
+    def document(self) -> dict[str, Any]:
+        """Returns the JSON document."""
+        return {"quantile": self.share, "value": self.value, "low": self.low, "high": self.high}
+
+    @property
+    def heading(self) -> str:
+        return f"Quantile {self.share:g}"
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Returns the headings and texts of the summary."""
+        return [("value", self.value), ("interval", f"{self.low} … {self.high}")]
+
+
+@dataclass(frozen=True)
+class OrderedDomainQueries:
+    """An estimate of an ordered domain that answers ranges and quantiles."""
+
+    domain: Values
+    range_estimator: ConsistentRangeEstimator
+    estimate: Estimate
+
+    def range(self, first: Any, last: Any, confidence: float) -> RangeCount:
+        """Counts the users from ``first`` up to and including ``last``, given as labels or numbers of options."""
+        low, high = (self.domain.find_option_number(ASK_PREFIX, end) for end in (first, last))
+        if low > high:
+            raise ValueError(f"{ASK_PREFIX}: a range goes from the first to the last value, got {first} after {last}.")
+        end = self.range_estimator.tree.value_count if high == self._size - 1 else high + 1
+        found = self.range_estimator.ranges(self.estimate, [(low, end)])
+        bounds = found.interval(confidence)
+        return RangeCount(
+            self.domain.label(low), self.domain.label(high), float(found.value[0]), float(found.standard_error[0]),
+            float(bounds[0][0]), float(bounds[1][0]),
+        )  # fmt: skip
+
+    def quantile(self, share: Any, confidence: float) -> Quantile:
+        """Returns the first value that at least this share of the users do not exceed."""
+        part = validation.open_probability(ASK_PREFIX, "a quantile", share)
+        found = CumulativeCounts(self.range_estimator, self.estimate, self._size).quantile(part, confidence)
+        return Quantile(part, *(self.domain.label(place) for place in (found.value, found.low, found.high)))
+
+    @property
+    def _size(self) -> int:
+        assert self.domain.size is not None, "an ordered domain can be counted"
+        return self.domain.size

@@ -1,4 +1,4 @@
-"""A survey: several questions to the same users, each about columns of its own, with one promise for all."""
+"""Surveys: several questions to the same users, each about columns of its own, with one guarantee for all."""
 
 from __future__ import annotations
 
@@ -11,33 +11,39 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from shuffledp import argument
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.ability import AnswersQueries
-from shuffledp.mechanisms.combined.parallel import MOST_QUERIES
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import TASK, WHO, Values
-from shuffledp.tasks.given import Given
-from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.rehearsal import Searching
-from shuffledp.tasks.task import Sensitivity, Task
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Floats
+from shuffledp.mechanisms.base.capabilities import MultiQueryCapability
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.combined.parallel import MAX_QUERIES
+from shuffledp.tasks.base import Quantity, Sensitivity, Task
+from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions, Values
+from shuffledp.tasks.heavy_hitters_search import ValueSearch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_ROWS = 1 << 14
-"""Users who stand for all."""
+MAX_SAMPLE_ROWS = 1 << 14
+"""Largest number of representative users."""
 
 
 @dataclass(frozen=True, init=False)
 class Question:
-    """One question of a survey: which columns it is about, what is estimated, and how much it counts.
+    """One question of a survey: its columns, its task and its weight.
 
-    ``columns`` is the name of the column with the answers, or several where the ``task`` reads several. ``weight`` is
-    relative to the other questions': how much its error counts and, where users answer one question each, how probably
-    it is this one. ``mechanism`` is the only one to plan with, where it is given by name.
+    Args:
+        columns: Name of the column with the answers, or several names if the task reads several columns.
+        task: Task that is estimated.
+        weight: Weight relative to the other questions: of its error and, if each user answers one question, of the
+            probability that it is this one.
+        mechanism: Name of the only mechanism to plan with; None for any.
+
+    Raises:
+        TypeError: If the columns are not names, ``task`` is not a task, or ``mechanism`` is not a name.
+        ValueError: If the task is a survey or a search, reads another number of columns, or ``weight`` is not positive
+            and finite.
 
     >>> import shuffledp as sdp
     >>> Question("city", sdp.tasks.Frequency(["Rome", "Oslo"]), weight=2).columns
@@ -54,38 +60,51 @@ class Question:
     ) -> None:
         names = (columns,) if isinstance(columns, str) else tuple(columns)
         if not names or not all(isinstance(name, str) and name for name in names):
-            raise TypeError(f"{TASK}: a question needs the name of its column, got {columns!r}.")
+            raise TypeError(f"{TASK_PREFIX}: a question needs the name of its column, got {columns!r}.")
         if not isinstance(task, Task):
-            raise TypeError(f"{TASK}: a question needs a task, such as tasks.Frequency(10), got {task!r}.")
+            raise TypeError(f"{TASK_PREFIX}: a question needs a task, such as tasks.Frequency(10), got {task!r}.")
         if task.questions:
-            raise ValueError(f"{TASK}: a question is one task, got the task {task.name!r}, which is several.")
-        if isinstance(task, Searching):
-            raise ValueError(f"{TASK}: a question is answered at once, got the task {task.name!r}, which is a search.")
+            raise ValueError(f"{TASK_PREFIX}: a question is one task, got the task {task.name!r}, which is several.")
+        if isinstance(task, ValueSearch):
+            raise ValueError(
+                f"{TASK_PREFIX}: a question is answered at once, got the task {task.name!r}, which is a search."
+            )
         if mechanism is not None and not isinstance(mechanism, str):
-            raise TypeError(f"{TASK}: a question's mechanism must be a name, got {mechanism!r}.")
-        object.__setattr__(self, "columns", task.columns_read(names))
+            raise TypeError(f"{TASK_PREFIX}: a question's mechanism must be a name, got {mechanism!r}.")
+        object.__setattr__(self, "columns", task.resolve_columns(names))
         object.__setattr__(self, "task", task)
-        object.__setattr__(self, "weight", argument.positive_finite(TASK, "weight", weight))
+        object.__setattr__(self, "weight", validation.positive_finite(TASK_PREFIX, "weight", weight))
         object.__setattr__(self, "mechanism", mechanism)
 
     @property
     def title(self) -> str:
-        """What it is called where no other is about the same columns."""
+        """The name of the question if no other one is about the same columns."""
         return " × ".join(self.columns)
 
-    def document(self) -> dict[str, Any]:
-        """For JSON."""
+    def to_document(self) -> dict[str, Any]:
+        """Returns the JSON document."""
         column = self.columns[0] if len(self.columns) == 1 else list(self.columns)
         only = {} if self.mechanism is None else {"mechanism": self.mechanism}
-        return {"column": column, "weight": self.weight, "task": self.task.document(), **only}
+        return {"column": column, "weight": self.weight, "task": self.task.to_document(), **only}
 
     @classmethod
-    def read(cls, told: Any, read: Callable[[Mapping[str, Any]], Task]) -> Question:
-        """The inverse of ``document``."""
+    def from_document(cls, told: Any, read: Callable[[Mapping[str, Any]], Task]) -> Question:
+        """Reads a question from its document.
+
+        Args:
+            told: Document of the question.
+            read: Function that reads the document of a task.
+
+        Returns:
+            The question.
+
+        Raises:
+            ValueError: If the document is invalid.
+        """
         if not isinstance(told, Mapping) or not {"column", "task"} <= told.keys() <= {*_FIELDS}:
-            raise ValueError(f"{WHO}: a question has {', '.join(_FIELDS)}, got something else.")
+            raise ValueError(f"{PLAN_PREFIX}: a question has {', '.join(_FIELDS)}, got something else.")
         if not isinstance(told["task"], Mapping) or not isinstance(told["column"], str | list):
-            raise ValueError(f"{WHO}: a question needs a column and a task, got something else.")
+            raise ValueError(f"{PLAN_PREFIX}: a question needs a column and a task, got something else.")
         return cls(told["column"], read(told["task"]), told.get("weight", 1.0), told.get("mechanism"))
 
 
@@ -93,24 +112,30 @@ _FIELDS = ("column", "weight", "task", "mechanism")
 
 
 @dataclass(frozen=True)
-class EachColumn(Values):
-    """What users may hold in the columns of each question."""
+class QuestionDomains(Values):
+    """The domains of all questions."""
 
     parts: tuple[tuple[str, Values], ...]
     kind = "several questions"
 
-    def document(self) -> dict[str, Any]:
-        return {name: values.document() for name, values in self.parts}
+    def to_document(self) -> dict[str, Any]:
+        return {name: values.to_document() for name, values in self.parts}
 
 
 @dataclass(frozen=True, init=False)
 class Survey(Task):
     """Several questions to the same users, each about columns of its own.
 
-    ``asked`` are ``Question`` objects, or tuples of what makes one: (column, task) or (column, task, weight).
-    Everybody answers every question, or each user one, drawn with a probability in proportion to the weights; a plan
-    says which. The error is counted in users: how many users, if each changes her answer from one end to the other,
-    move an estimate so far; over the questions it is the root of the weighted mean of squares.
+    Every user answers every question, or each user one, drawn with a probability proportional to the weights; the plan
+    chooses. The error is stated in users: the number of users who would have to change their answers from one end to
+    the other to move an estimate that far. Over the questions it is the weighted root mean square.
+
+    Args:
+        asked: ``Question`` objects, or tuples (column, task) or (column, task, weight).
+
+    Raises:
+        TypeError: If ``asked`` is not a list of questions.
+        ValueError: If there is no question, there are too many, or two have the same columns and task.
 
     >>> import shuffledp as sdp
     >>> survey = Survey([("city", sdp.tasks.Frequency(["Rome", "Oslo"]), 2), ("age", sdp.tasks.Mean(0, 120))])
@@ -121,23 +146,23 @@ class Survey(Task):
     asked: tuple[Question, ...]
 
     name = "survey"
-    kinds = ("several queries",)
-    data = "each question's users as stated for it alone"
+    mechanism_tasks = ("several queries",)
+    data_description = "each question's users as stated for it alone"
     unit = "users"
-    taken: ClassVar[tuple[str, ...]] = ("questions",)
+    accepted_options: ClassVar[tuple[str, ...]] = ("questions",)
 
     def __init__(self, asked: Iterable[Question | tuple[Any, ...]]) -> None:
         if isinstance(asked, str) or not isinstance(asked, Iterable):
-            raise TypeError(f"{TASK}: a survey needs a list of questions, got {asked!r}.")
-        object.__setattr__(self, "asked", tuple(map(_question, asked)))
+            raise TypeError(f"{TASK_PREFIX}: a survey needs a list of questions, got {asked!r}.")
+        object.__setattr__(self, "asked", tuple(map(_to_question, asked)))
         ways = dict.fromkeys(way for question in self.asked for way in question.task.post)
         object.__setattr__(self, "post", tuple(ways))
-        argument.count(TASK, "the number of questions", len(self.asked), at_most=MOST_QUERIES)
+        validation.count(TASK_PREFIX, "the number of questions", len(self.asked), at_most=MAX_QUERIES)
         twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"{TASK}: expected each question once, got {twice!r} twice.")
+            raise ValueError(f"{TASK_PREFIX}: expected each question once, got {twice!r} twice.")
 
-    # --- what it is about -------------------------------------------------------------------------------------
+    # --- Domain, mechanisms and rounds ---
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -145,7 +170,7 @@ class Survey(Task):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the report calls the questions: by their columns, and by the task where others are about the same."""
+        """The names of the questions in the report: their columns, and the task if several have the same columns."""
         titles = [question.title for question in self.asked]
         return tuple(
             one.title if titles.count(one.title) == 1 else f"{one.title} ({one.task.name})" for one in self.asked
@@ -153,46 +178,45 @@ class Survey(Task):
 
     @cached_property
     def shares(self) -> tuple[Fraction, ...]:
-        """The weights as parts of a whole, exactly as they are written."""
+        """The weights divided by their sum, exactly as written."""
         exact = [Fraction(str(question.weight)) for question in self.asked]
         return tuple(weight / sum(exact) for weight in exact)
 
     @property
     def domain(self) -> Values:
-        return EachColumn(tuple(zip(self.names, (one.task.domain for one in self.asked), strict=True)))
+        return QuestionDomains(tuple(zip(self.names, (one.task.domain for one in self.asked), strict=True)))
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def mechanism_settings(self) -> Mapping[str, Any]:
         return {}
 
-    def demand(self, mechanism: Mechanism) -> None:
-        if not isinstance(mechanism, AnswersQueries) or len(mechanism.mechanisms) != len(self.asked):
+    def check_mechanism(self, mechanism: Mechanism) -> None:
+        if not isinstance(mechanism, MultiQueryCapability) or len(mechanism.mechanisms) != len(self.asked):
             what = f"a mechanism for {len(self.asked)} queries, such as all-answered"
-            raise ValueError(f"{WHO}: the task is {self.name!r}, which needs {what}, got {mechanism.name}.")
+            raise ValueError(f"{PLAN_PREFIX}: the task is {self.name!r}, which needs {what}, got {mechanism.name}.")
         for question, name, part, share in self._parts(mechanism):
-            question.task.demand(part)
-            if share < 1 and not question.task.sampled:
+            question.task.check_mechanism(part)
+            if share < 1 and not question.task.supports_subsampling:
                 raise ValueError(
-                    f"{WHO}: the errors of {question.task.name!r} are not known where only some users answer "
+                    f"{PLAN_PREFIX}: the errors of {question.task.name!r} are not known where only some users answer "
                     f"{name!r}; let everybody answer every question."
                 )
 
     def _parts(self, mechanism: Mechanism) -> list[tuple[Question, str, Mechanism, Fraction]]:
-        """Each question with its name, its mechanism and how probably a user answers it."""
-        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+        """Returns each question with its name, its mechanism and the probability that a user answers it."""
+        assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         return list(zip(self.asked, self.names, mechanism.mechanisms, mechanism.shares, strict=True))
 
-    # --- its error --------------------------------------------------------------------------------------------
+    # --- Errors ---
 
-    def sample(self, mechanism: Mechanism) -> Array:
-        own = [part.check(question.task.sample(part)) for question, _, part, _ in self._parts(mechanism)]
-        rows = min(MOST_ROWS, max(map(len, own)))
+    def representative_values(self, mechanism: Mechanism) -> Array:
+        own = [part.check(question.task.representative_values(part)) for question, _, part, _ in self._parts(mechanism)]
+        rows = min(MAX_SAMPLE_ROWS, max(map(len, own)))
         place = np.arange(rows)
         return mechanism.check([one[place % len(one) if len(one) <= rows else place * len(one) // rows] for one in own])
 
-    def errors(self, mechanism: Mechanism, users: int) -> tuple[float, ...]:
-        """The standard error of each question, in its own unit."""
-        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+    def question_errors(self, mechanism: Mechanism, users: int) -> tuple[float, ...]:
+        assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         found = []
         for number, (question, _, part, share) in enumerate(self._parts(mechanism)):
             spread = None if share == 1 else _QueryVariance(mechanism, number)
@@ -203,50 +227,53 @@ class Survey(Task):
         self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
     ) -> float:
         del variance
-        counted = zip(self._factors(users), self.errors(mechanism, users), strict=True)
+        counted = zip(self._error_factors(users), self.question_errors(mechanism, users), strict=True)
         return math.sqrt(math.fsum((factor * error) ** 2 for factor, error in counted))
 
-    def _factors(self, users: int) -> list[float]:
-        """What the error of each question counts: in users, times the root of its share of the weights."""
-        return [math.sqrt(share) / one.task.one_user(users) for share, one in zip(self.shares, self.asked, strict=True)]
+    def _error_factors(self, users: int) -> list[float]:
+        """Returns the factor of each question's error: from its unit to users, times the root of its weight share."""
+        return [
+            math.sqrt(share) / one.task.user_influence(users)
+            for share, one in zip(self.shares, self.asked, strict=True)
+        ]
 
-    def apart(self, mechanism: Mechanism, users: int) -> Sequence[tuple[Task, Mechanism, float]]:
+    def independent_parts(self, mechanism: Mechanism, users: int) -> Sequence[tuple[Task, Mechanism, float]]:
         parts = self._parts(mechanism)
         if any(share < 1 for *_, share in parts):
-            return super().apart(mechanism, users)
-        factors = zip(parts, self._factors(users), strict=True)
+            return super().independent_parts(mechanism, users)
+        factors = zip(parts, self._error_factors(users), strict=True)
         return [(question.task, part, factor) for (question, _, part, _), factor in factors]
 
-    def compare(
+    def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        """Each question by itself, where ``held`` is the truth of all numbers; errors count so that all are alike."""
-        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+        # Each question by itself, with its part of the truth; errors are scaled so that all questions are comparable.
+        assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         found, start = [], 0
-        rows = zip(self._parts(mechanism), mechanism.queries(estimate), self._factors(estimate.users), strict=True)
+        rows = zip(
+            self._parts(mechanism), mechanism.queries(estimate), self._error_factors(estimate.users), strict=True
+        )
         for (question, _, part, _), own, factor in rows:
             truth = held[start : start + own.value.size].reshape(own.value.shape)
             start += own.value.size
-            errors, margins = question.task.compare(part, own, truth, confidence)
+            errors, margins = question.task.compute_errors_and_margins(part, own, truth, confidence)
             found.append((factor * errors.reshape(-1), factor * margins.reshape(-1)))
-        return joined(found)
+        return concatenate_errors(found)
 
     def sensitivity(self, users: int) -> Sensitivity:
-        """Of a curator who adds noise to every answer, divided so that the error of all of them is the least.
-
-        With Laplace noise question k gets ε_k of Σε_k = ε and has the error a_k/ε_k, with Gaussian noise μ_k² of μ².
-        """
+        # Of a curator who adds noise to every answer, with the budget divided so that the error of all is smallest:
+        # with Laplace noise question k gets ε_k of Σε_k = ε and has the error a_k/ε_k, with Gaussian noise μ_k² of μ².
         sums, roots = [], []
         for share, question in zip(map(float, self.shares), self.asked, strict=True):
-            known = [(one.sum * factor, one.root * factor) for one, factor in question.task.curators(users)]
-            unit = question.task.one_user(users)
+            known = [(one.l1 * factor, one.l2 * factor) for one, factor in question.task.curator_statistics(users)]
+            unit = question.task.user_influence(users)
             sums.append((share * (min(one for one, _ in known) / unit) ** 2) ** (1 / 3))
             roots.append(math.sqrt(share) * min(one for _, one in known) / unit)
         return Sensitivity(math.fsum(sums) ** 1.5, math.fsum(roots))
 
-    # --- from a table to a report -----------------------------------------------------------------------------
+    # --- Input and report ---
 
-    def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
+    def resolve_columns(self, named: tuple[str, ...]) -> tuple[str, ...]:
         own = tuple(dict.fromkeys(column for question in self.asked for column in question.columns))
         if named and set(named) != set(own):
             raise ValueError(
@@ -254,12 +281,12 @@ class Survey(Task):
             )
         return own
 
-    def is_number(self, place: int) -> bool:
-        name = self.columns_read(())[place]
+    def is_number_column(self, place: int) -> bool:
+        name = self.resolve_columns(())[place]
         asked = [one for one in self.asked if name in one.columns]
-        return all(one.task.is_number(one.columns.index(name)) for one in asked)
+        return all(one.task.is_number_column(one.columns.index(name)) for one in asked)
 
-    def values(self, column: Column, array: pa.Array) -> Any:
+    def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         import pyarrow as pa
 
         arrays = dict(zip(column.names, [array] if len(column.names) == 1 else array.flatten(), strict=True))
@@ -268,76 +295,80 @@ class Survey(Task):
             own = [arrays[name] for name in question.columns]
             rows = own[0] if len(own) == 1 else pa.StructArray.from_arrays(own, list(question.columns))
             reader = replace(column, names=question.columns, task=question.task, mechanism=part)
-            found.append(reader.values(rows, column.source))
+            found.append(reader.read_values(rows, column.source))
         return found
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+        assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         return [
             replace(quantity, question=name)
             for (question, name, part, _), own in zip(self._parts(mechanism), mechanism.queries(estimate), strict=True)
             for quantity in question.task.quantities(part, own, confidence)
         ]
 
-    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
-        """Each question by itself, where its own task can be adjusted so."""
-        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+    def post_process(
+        self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
+    ) -> list[Any]:
+        # Each question by itself, if its own task offers the method.
+        assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         found: list[Any] = []
         for (question, name, part, _), own in zip(self._parts(mechanism), mechanism.queries(estimate), strict=True):
             mine = [quantity for quantity in quantities if quantity.question == name]
             can = way in question.task.post
-            found += question.task.adjusted(part, own, mine, way) if can else [None] * len(mine)
+            found += question.task.post_process(part, own, mine, way) if can else [None] * len(mine)
         return found
 
-    # --- written down -----------------------------------------------------------------------------------------
+    # --- Serialisation ---
 
-    def document(self) -> dict[str, Any]:
-        return {"name": self.name, "questions": [question.document() for question in self.asked]}
+    def to_document(self) -> dict[str, Any]:
+        return {"name": self.name, "questions": [question.to_document() for question in self.asked]}
 
     @classmethod
-    def fields(cls) -> tuple[str, ...]:
+    def document_fields(cls) -> tuple[str, ...]:
         return ("questions",)
 
     @classmethod
-    def of_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
+    def from_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
         given = told["questions"]
         if not isinstance(given, list):
-            raise ValueError(f"{WHO}: questions must be a list, got {argument.shown(given)}.")
-        return cls(Question.read(one, read) for one in given)
+            raise ValueError(f"{PLAN_PREFIX}: questions must be a list, got {validation.format_value(given)}.")
+        return cls(Question.from_document(one, read) for one in given)
 
     @classmethod
-    def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
-        raise ValueError(f"{WHO}: the task {cls.name!r} needs questions, got a domain of {domain.kind}.")
+    def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+        raise ValueError(f"{PLAN_PREFIX}: the task {cls.name!r} needs questions, got a domain of {domain.kind}.")
 
     @classmethod
-    def from_options(cls, given: Given) -> Task:
+    def from_options(cls, given: TaskOptions) -> Task:
         if not given.questions:
-            raise ValueError(f"{WHO}: this task needs --question or --questions.")
+            raise ValueError(f"{PLAN_PREFIX}: this task needs --question or --questions.")
         return cls(given.questions)
 
 
 @dataclass(frozen=True)
 class _QueryVariance:
-    """The variance of one query's numbers, of which only some users answer it."""
+    """The variance of one query's numbers if only some users answer it."""
 
-    mechanism: AnswersQueries
+    mechanism: MultiQueryCapability
     number: int
 
     def __call__(self, values: Array) -> Floats:
         return self.mechanism.query_variance(self.number, values)
 
 
-def joined(found: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Errors and margins of several questions in one row: a question counts the same however many numbers it has."""
+def concatenate_errors(found: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Concatenates errors and margins of several questions, scaled so that each question counts the same."""
     size = sum(len(errors) for errors, _ in found)
     scales = [math.sqrt(size / len(errors)) for errors, _ in found]
     errors, margins = ([scale * one[side] for scale, one in zip(scales, found, strict=True)] for side in (0, 1))
     return np.concatenate(errors), np.concatenate(margins)
 
 
-def _question(given: Any) -> Question:
+def _to_question(given: Any) -> Question:
     if isinstance(given, Question):
         return given
     if isinstance(given, tuple | list) and 2 <= len(given) <= 4:
         return Question(*given)
-    raise TypeError(f"{TASK}: a question is (column, task) or (column, task, weight), got {argument.shown(given)}.")
+    raise TypeError(
+        f"{TASK_PREFIX}: a question is (column, task) or (column, task, weight), got {validation.format_value(given)}."
+    )

@@ -18,8 +18,8 @@ from shuffledp import (
     WitchHat,
     tasks,
 )
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.service.recipe import Recipe, recipe_of
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.service.browser_programs import BrowserProgram, build_program
 
 WITH_TABLES: dict[str, Mechanism] = {
     "krr": KRR(0.5, 3),
@@ -48,7 +48,7 @@ WITHOUT_TABLES: dict[str, Mechanism] = {
     "cancelling-noise of little": CancellingNoise(options=300, rate=0.7, shape=5.0, ratio=0.6, honest=3000, places=5),
     "cancelling-noise by the shuffler": CancellingNoise(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0),
 }
-LARGE: dict[str, Mechanism] = {
+LARGE_MECHANISMS: dict[str, Mechanism] = {
     "krr of many": KRR(9.0, 1_000_000),
     "oue of many": OUE(3.0, 1000),
     "local-hash of very many": LocalHash(2.0, 10**12),
@@ -57,16 +57,16 @@ LARGE: dict[str, Mechanism] = {
     "witch-hat of the default": WitchHat(8.15, scale=0.125),
     "split-and-mix of many": SplitAndMix(rate=1 / 645, levels=645, modulus=1 << 27, messages=8, honest=100_000),
 }
-MECHANISMS = WITH_TABLES | WITHOUT_TABLES | LARGE
+MECHANISMS = WITH_TABLES | WITHOUT_TABLES | LARGE_MECHANISMS
 
 
-def plan_of(mechanism: Mechanism, users: int = 1000) -> Plan:
+def plan_with(mechanism: Mechanism, users: int = 1000) -> Plan:
     """A plan with this mechanism; what it promises is not looked at."""
     options = getattr(mechanism, "options", None)
     task = tasks.Mean(-2.0, 10.0) if options is None else tasks.Frequency(options)
     return Plan(task, mechanism, users=users, epsilon=1.0, delta=1e-6)
 
 
-def recipe_for(mechanism: Mechanism) -> Recipe:
+def program_for(mechanism: Mechanism) -> BrowserProgram:
     """Of such a plan."""
-    return recipe_of(plan_of(mechanism))
+    return build_program(plan_with(mechanism))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 PREFERENCES = {
     "marionette.port": 0,
     "app.update.enabled": False,
@@ -28,9 +28,9 @@ class Firefox:
     def __init__(self, connection: socket.socket) -> None:
         self._file, self._number = connection.makefile("rwb"), 0
         self._receive()
-        self.ask("WebDriver:NewSession", {})
+        self.send_command("WebDriver:NewSession", {})
 
-    def ask(self, command: str, told: dict[str, Any]) -> Any:
+    def send_command(self, command: str, told: dict[str, Any]) -> Any:
         """What it answers."""
         self._number += 1
         content = json.dumps([0, self._number, command, told]).encode()
@@ -48,11 +48,11 @@ class Firefox:
 
     def run(self, script: str) -> Any:
         """What a script on the page returns."""
-        return self.ask("WebDriver:ExecuteScript", {"script": script, "args": []})["value"]
+        return self.send_command("WebDriver:ExecuteScript", {"script": script, "args": []})["value"]
 
     def wait(self, script: str, wanted: str) -> str:
         """Until the script's text contains the wanted one."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while wanted not in (found := str(self.run(script))):
             assert time.monotonic() < until, f"expected {wanted!r}, got {found!r}"
             time.sleep(0.1)
@@ -67,13 +67,13 @@ def firefox(program: str, room: Path) -> Iterator[Firefox]:
     command = [program, "--headless", "--marionette", "--no-remote", "--profile", str(room)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        port, until = room / "MarionetteActivePort", time.monotonic() + PATIENCE
+        port, until = room / "MarionetteActivePort", time.monotonic() + TIMEOUT_SECONDS
         while not (port.exists() and port.read_text().strip()):
             assert process.poll() is None, "Firefox ended"
             assert time.monotonic() < until, "Firefox does not listen"
             time.sleep(0.1)
-        with socket.create_connection(("127.0.0.1", int(port.read_text())), PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", int(port.read_text())), TIMEOUT_SECONDS) as connection:
             yield Firefox(connection)
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT_SECONDS)

@@ -12,17 +12,15 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import KRR, CancellingNoise, HadamardResponse, Piecewise, Plan, PureDUMP, tasks
-from shuffledp.array import Bytes
-from shuffledp.collection.chain import canonical
+from shuffledp._core.types import Bytes
+from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.sampling import rounding
-from shuffledp.service.browser.static_file import MODULE, content
-from shuffledp.service.campaign import LABEL, Campaign
-from shuffledp.service.envelope import MESSAGE, REPORT, PrivateKey, context
-from shuffledp.service.key_file import ShufflerKey
-from shuffledp.service.notice import Notice
-from shuffledp.service.recipe import recipe_of
-from tests.service import ANALYST, SHUFFLER, campaign_of, plan_for
-from tests.service.browser import LARGE, MECHANISMS, plan_of
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.browser_programs import build_program
+from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign, RoundNotice
+from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, ShufflerKey, build_context
+from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
+from tests.service.browser import LARGE_MECHANISMS, MECHANISMS, plan_with
 from tests.service.browser.test_conformance import HERE, node
 
 CONFIDENCE = 1 - 1e-9
@@ -35,7 +33,7 @@ SEALED = 300
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file as it is served."""
     path = tmp_path_factory.mktemp("module") / "client.mjs"
-    path.write_bytes(content(MODULE).body)
+    path.write_bytes(load_static_file(MODULE_NAME).body)
     return path
 
 
@@ -45,28 +43,28 @@ def made(module: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def job_of(plan: Plan, answers: list[Any]) -> dict[str, Any]:
-    return {"document": {"recipe": recipe_of(plan), "plan": plan.document()}, "answers": answers}
+    return {"document": {"recipe": build_program(plan), "plan": plan.document()}, "answers": answers}
 
 
 def within(plan: Plan, wire: Bytes, values: Any, users: int) -> None:
     """Every estimate's interval holds the truth."""
     mechanism = plan.mechanism
     assert mechanism.valid(wire).all()
-    found = mechanism.reading.finish(mechanism.reading.accumulate(mechanism.unpack(wire)), users)
+    found = mechanism.estimator.finish(mechanism.estimator.accumulate(mechanism.unpack(wire)), users)
     truth = mechanism.truth(values)
     low, high = found.interval(CONFIDENCE)
     assert ((low <= truth) & (truth <= high)).all(), (found.value, truth)
 
 
 PLANS = {
-    name: plan_of(mechanism, FEW_ANSWERS if name in LARGE else ANSWERS)
+    name: plan_with(mechanism, FEW_ANSWERS if name in LARGE_MECHANISMS else ANSWERS)
     for name, mechanism in MECHANISMS.items()
     # Reading these would count a million options and more.
     if name not in ("krr of many", "local-hash of very many")
 }
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 def test_estimates_of_what_node_sends(module: Path) -> None:
     """Every mechanism: as many valid messages as it sends, and intervals (of 1 − 1e-9 each) that hold the truth."""
     rng = np.random.default_rng(21)
@@ -80,32 +78,34 @@ def test_estimates_of_what_node_sends(module: Path) -> None:
     for (name, plan), found in zip(PLANS.items(), told, strict=True):
         wire = np.frombuffer(bytes.fromhex("".join(found["messages"])), dtype=np.uint8)
         wire = wire.reshape(-1, plan.mechanism.message_bytes)
-        assert len(wire) == plan.users * (plan.mechanism.crowd.sent_by(1) or 0)
+        assert len(wire) == plan.users * (plan.mechanism.message_plan.user_messages(1) or 0)
         if name == "cancelling-noise by the shuffler":
             # Nobody has added the noise yet: the messages are the answers.
             assert wire.reshape(-1).tolist() == [2 * each for each in answers[name]]
             continue
-        within(plan, wire, plan.column("x").values(pa.array(answers[name])), plan.users)
+        within(plan, wire, plan.column("x").read_values(pa.array(answers[name])), plan.users)
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["piecewise", "witch-hat", "split-and-mix", "duchi"])
 def test_numbers_are_read_as_in_python(module: Path, name: str) -> None:
     """To the last unit, at the ends, between two units, and anywhere."""
-    plan = plan_of(MECHANISMS[name])
+    plan = plan_with(MECHANISMS[name])
     rng = np.random.default_rng(5)
     numbers = [-2.0, 10.0, 4.0, 0.0, -0.0, 1e-300, 10 - 2**-49, *rng.uniform(-2, 10, 500).tolist()]
     numbers += [-2 + 12 * (k + 0.5) / 2**53 for k in range(8)]
     (told,) = made(module, [job_of(plan, numbers)])
-    values = np.asarray(plan.column("x").values(pa.array(numbers))).reshape(-1)
-    recipe = recipe_of(plan)
+    values = np.asarray(plan.column("x").read_values(pa.array(numbers))).reshape(-1)
+    recipe = build_program(plan)
     units = (
-        rounding.units_of_signed(values)
+        rounding.signed_to_units(values)
         if recipe.get("signed")
-        else rounding.units_of_interval(values, *recipe["range"])
+        else rounding.interval_to_units(values, *recipe["range"])
     )
     assert told["values"] == [str(unit) for unit in units]
 
 
+@pytest.mark.browser
 def test_yes_and_no(module: Path) -> None:
     """As truth values or numbers."""
     plan = Plan(tasks.Count(), MECHANISMS["duchi"], users=10, epsilon=1.0, delta=1e-6)
@@ -120,29 +120,29 @@ SEALED_PLANS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 def test_what_node_seals_is_opened_and_estimated(module: Path) -> None:
     """Both envelopes, with the keys of the round and of the analyst; messages in order of their bytes."""
     rng, key, jobs = np.random.default_rng(3), PrivateKey.new(), list[dict[str, Any]]()
-    campaigns = [campaign_of(plan) for plan in SEALED_PLANS]
+    campaigns = [create_campaign(plan) for plan in SEALED_PLANS]
     for campaign in campaigns:
         labels = campaign.plan.task.domain.names
         chosen = rng.integers(0, 2, SEALED).tolist()
         answers = chosen if labels is None else [labels[each] for each in chosen]
-        notice = {"round": 1, "key": key.public.key.hex()}
+        notice = {"round": 1, "key": key.public_key.key.hex()}
         jobs.append({"id": campaign.id, "document": campaign.document, "notice": notice, "answers": answers})
     for campaign, job, told in zip(campaigns, jobs, made(module, jobs), strict=True):
         reports = np.frombuffer(bytes.fromhex("".join(told["reports"])), dtype=np.uint8).reshape(SEALED, -1)
         assert reports.shape[1] == campaign.report_bytes
-        inside, good = key.open_rows(context(REPORT, campaign.id, 1), reports)
+        inside, good = key.open_rows(build_context(REPORT_LABEL, campaign.id, 1), reports)
         assert good.all()
         sealed = inside.reshape(-1, campaign.message_bytes)
-        for messages in inside.reshape(SEALED, campaign.messages, -1):
+        for messages in inside.reshape(SEALED, campaign.messages_per_user, -1):
             assert [row.tobytes() for row in messages] == sorted(row.tobytes() for row in messages)
-        wire, good = ANALYST.private.open_rows(context(MESSAGE, campaign.id, 1), sealed)
+        wire, good = ANALYST.private_key.open_rows(build_context(MESSAGE_LABEL, campaign.id, 1), sealed)
         assert good.all()
         assert sorted(row.tobytes() for row in wire) == _rows(told["messages"], wire.shape[1])
-        within(campaign.plan, wire, campaign.plan.column("x").values(pa.array(job["answers"])), SEALED)
+        within(campaign.plan, wire, campaign.plan.column("x").read_values(pa.array(job["answers"])), SEALED)
 
 
 def _rows(messages: list[str], width: int) -> list[bytes]:
@@ -150,39 +150,41 @@ def _rows(messages: list[str], width: int) -> list[bytes]:
     return sorted(whole[start : start + width] for start in range(0, len(whole), width))
 
 
+@pytest.mark.browser
 def test_what_clients_do_with_shufflers_that_fail_or_lie(module: Path) -> None:
     """The same bytes again, one answer of two at once, sentences; nothing is drawn or sent where something is wrong."""
-    campaign, other = campaign_of(), campaign_of()
-    strange = campaign_of(Plan(tasks.Frequency(5), HadamardResponse(0.5, 5), users=40, epsilon=1.0, delta=1e-6))
+    campaign, other = create_campaign(), create_campaign()
+    strange = create_campaign(Plan(tasks.Frequency(5), HadamardResponse(0.5, 5), users=40, epsilon=1.0, delta=1e-6))
     told = {
         "campaign": campaign.content.decode(), "id": campaign.id, "strange": strange.content.decode(),
         "strangeId": strange.id, "notice": _notice(campaign.id, SHUFFLER), "other": _notice(other.id, SHUFFLER),
         "forged": _notice(campaign.id, ShufflerKey.new()),
     }  # fmt: skip
     choosy = campaign.document | {"admission": {"kind": "of some kind"}}
-    content_of = canonical(choosy).encode()
-    id_ = hashlib.sha256(LABEL + content_of).hexdigest()
+    content_of = format_canonical_json(choosy).encode()
+    id_ = hashlib.sha256(CAMPAIGN_LABEL + content_of).hexdigest()
     told |= {"choosy": content_of.decode(), "choosyId": id_, "choosyNotice": _notice(id_, SHUFFLER)}
     assert node(HERE / "clients.mjs", str(module), given=json.dumps(told)) == ""
 
 
 def _notice(campaign: str, by: ShufflerKey) -> str:
-    return Notice(campaign, 1, 0, 1, PrivateKey.new().public).signed(by).decode()
+    return RoundNotice(campaign, 1, 0, 1, PrivateKey.new().public_key).sign(by).decode()
 
 
 def test_a_campaign_with_another_recipe_is_refused() -> None:
     """By the shuffler and by Python's client: pages would follow another law than the one that was promised."""
-    campaign = campaign_of()
-    campaign.demand_kept()
+    campaign = create_campaign()
+    campaign.prove_promise()
     document = campaign.document
     document["recipe"] = document["recipe"] | {"uniform": "1"}
     with pytest.raises(ValueError, match="recipe, which pages follow, is not that of its plan"):
-        Campaign.of(document).demand_kept()
-    assert campaign_of(plan_for()).recipe["kind"] == "option"
+        Campaign.from_document(document).prove_promise()
+    assert create_campaign(plan_for()).browser_program["kind"] == "option"
     by_shuffler = CancellingNoise(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0)
-    assert recipe_of(plan_of(by_shuffler))["noise"] == []
+    assert build_program(plan_with(by_shuffler))["noise"] == []
 
 
+@pytest.mark.browser
 def test_spellings_that_look_alike_are_one_answer(module: Path) -> None:
     """As Python reads them: composed or not, with or without what has no shape; also of a plan that is not composed."""
     names = ["tea", "caf\u00e9", "\U0001f469\u200d\U0001f4bb"]
@@ -190,6 +192,6 @@ def test_spellings_that_look_alike_are_one_answer(module: Path) -> None:
     plan = Plan(tasks.Frequency(names), KRR(0.5, 3), users=60, epsilon=1.0, delta=1e-6)
     job = job_of(plan, answers)
     assert made(module, [job])[0]["values"] == ["1", "1", "0", "2", "0"]
-    assert [plan.task.domain.place("test", each) for each in answers] == [1, 1, 0, 2, 0]
+    assert [plan.task.domain.find_option_number("test", each) for each in answers] == [1, 1, 0, 2, 0]
     job["document"]["plan"]["task"]["domain"]["categories"][1] = "cafe\u0301"
     assert made(module, [job])[0]["values"] == ["1", "1", "0", "2", "0"]

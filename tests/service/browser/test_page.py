@@ -15,16 +15,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from shuffledp import KRR, HadamardResponse, Piecewise, Plan, tasks
-from shuffledp.service.admission import PrivateTokens
-from shuffledp.service.browser.static_file import MODULE, POLICY, content
+from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service.browser.assets import CONTENT_SECURITY_POLICY, MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.envelope import to_text
-from shuffledp.service.fetch import receive_from
-from shuffledp.service.place import Place
-from shuffledp.service.private_token import Issuer
+from shuffledp.service.crypto import encode_base64url
+from shuffledp.service.stores import ShufflerPaths
+from shuffledp.service.tokens import Issuer, PrivateTokens
 from tests.docs.test_browser_page import BLOCKS, HOST
 from tests.service import ANALYST, COLOURS, SHUFFLER
-from tests.service.server import Server, accepted, end_now, serving, wait_for
+from tests.service.server import Server, accept_campaign, close_round_now, run_server, wait_for_state
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -61,16 +60,16 @@ STRANGE = campaign_asking(colours(HadamardResponse(0.5, 3)), "Which colour is yo
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def state(tmp_path_factory: pytest.TempPathFactory) -> ShufflerPaths:
     """A shuffler of all these campaigns."""
     directory = tmp_path_factory.mktemp("state")
-    (place, *_) = [accepted(directory, campaign) for campaign in (COLOUR, LATER, HOURS, CHOOSY, STRANGE)]
+    (place, *_) = [accept_campaign(directory, campaign) for campaign in (COLOUR, LATER, HOURS, CHOOSY, STRANGE)]
     return place
 
 
 @pytest.fixture(scope="module")
-def server(state: Place) -> Iterator[Server]:
-    with serving(state.state) as running:
+def server(state: ShufflerPaths) -> Iterator[Server]:
+    with run_server(state.state) as running:
         yield running
 
 
@@ -123,8 +122,10 @@ def done(page: Page, sentence: str) -> None:
     expect(page.locator("#status.good")).to_contain_text(sentence, timeout=PATIENCE)
 
 
-@pytest.mark.slow
-def test_people_take_part_and_are_counted_once(server: Server, state: Place, chromium: Browser, tmp_path: Path) -> None:
+@pytest.mark.browser
+def test_people_take_part_and_are_counted_once(
+    server: Server, state: ShufflerPaths, chromium: Browser, tmp_path: Path
+) -> None:
     """One reloads and comes back, one loses the acknowledgement and sends the same bytes again, one uses keys alone:
     three reports of four requests."""
     place = address(server, COLOUR)
@@ -164,9 +165,9 @@ def test_people_take_part_and_are_counted_once(server: Server, state: Place, chr
     for each in (seen, third):
         assert each.complaints == []
         assert all(place.startswith((f"{server.url}/v1/", "data:")) for place in each.asked)
-    end_now(state, COLOUR)
-    wait_for(server, COLOUR, ANALYST.token(COLOUR.nonce), "forgotten")
-    assert receive_from(COLOUR, ANALYST, out=tmp_path / "opened", url=server.url).users == MOST
+    close_round_now(state, COLOUR)
+    wait_for_state(server, COLOUR, ANALYST.fetch_token(COLOUR.nonce), "forgotten")
+    assert fetch_and_open(COLOUR, ANALYST, out=tmp_path / "opened", url=server.url).users == MOST
 
 
 TWO_AT_ONCE = """async ([base, id]) => {
@@ -177,6 +178,7 @@ TWO_AT_ONCE = """async ([base, id]) => {
 }"""
 
 
+@pytest.mark.browser
 def test_two_pages_at_once(server: Server, chromium: Browser) -> None:
     """Both of one browser begin before either has written anything down: one answer, whose bytes both send."""
     bodies: list[bytes] = []
@@ -210,6 +212,7 @@ def losing(someone: Person) -> list[bytes]:
     return bodies
 
 
+@pytest.mark.browser
 def test_what_people_are_told(server: Server, chromium: Browser) -> None:
     """What is asked and sent, what is promised by whom, on which conditions, and what it costs; numbers rounded up."""
     with person(chromium) as someone:
@@ -243,10 +246,11 @@ def test_what_people_are_told(server: Server, chromium: Browser) -> None:
         assert someone.complaints == []
 
 
-def test_a_person_with_a_token(server: Server, state: Place, chromium: Browser, tmp_path: Path) -> None:
+@pytest.mark.browser
+def test_a_person_with_a_token(server: Server, state: ShufflerPaths, chromium: Browser, tmp_path: Path) -> None:
     """It must be for this round of this campaign, by its issuer; then the shuffler admits her, once."""
     tokens = {number: CHOOSY.admission.request(CHOOSY.id, number) for number in (1, 2)}  # type: ignore[union-attr]
-    good, other = (to_text(asked.finish(ISSUER.sign(asked.content))) for asked in tokens.values())
+    good, other = (encode_base64url(asked.finish(ISSUER.sign(asked.content))) for asked in tokens.values())
     with person(chromium) as someone:
         page = someone.visit(address(server, CHOOSY))
         page.get_by_label("green").check()
@@ -267,11 +271,12 @@ def test_a_person_with_a_token(server: Server, state: Place, chromium: Browser, 
         page = someone.visit(address(server, LATER))
         expect(page.get_by_role("button")).to_be_visible()
         assert page.get_by_label("Token for this round").is_hidden()
-    end_now(state, CHOOSY)
-    wait_for(server, CHOOSY, ANALYST.token(CHOOSY.nonce), "forgotten")
-    assert receive_from(CHOOSY, ANALYST, out=tmp_path / "opened", url=server.url).users == 1
+    close_round_now(state, CHOOSY)
+    wait_for_state(server, CHOOSY, ANALYST.fetch_token(CHOOSY.nonce), "forgotten")
+    assert fetch_and_open(CHOOSY, ANALYST, out=tmp_path / "opened", url=server.url).users == 1
 
 
+@pytest.mark.browser
 def test_pages_that_take_no_part(server: Server, chromium: Browser) -> None:
     """In one sentence: another mechanism, no campaign, one that nobody knows."""
     sentences = {
@@ -312,10 +317,11 @@ def embedded(room: Path, server: Server, campaign: Campaign, integrity: str) -> 
     (room / "doors.js").write_text(script.replace("CAMPAIGN", campaign.id), "utf-8")
 
 
+@pytest.mark.browser
 def test_pages_of_other_origins(server: Server, chromium: Browser, elsewhere: tuple[Path, str]) -> None:
     """They take part with the module that the hash names; another one is not run."""
     room, host = elsewhere
-    embedded(room, server, LATER, content(MODULE).integrity)
+    embedded(room, server, LATER, load_static_file(MODULE_NAME).integrity)
     with person(chromium) as someone:
         page = someone.visit(f"{host}/index.html")
         page.wait_for_load_state("networkidle")
@@ -332,8 +338,8 @@ def test_pages_of_other_origins(server: Server, chromium: Browser, elsewhere: tu
 
 def test_the_policy_is_strict() -> None:
     """Nothing inline, no other host, no frame."""
-    rules = dict(rule.strip().split(" ", 1) for rule in POLICY.split(";"))
+    rules = dict(rule.strip().split(" ", 1) for rule in CONTENT_SECURITY_POLICY.split(";"))
     assert rules["default-src"] == rules["frame-ancestors"] == rules["form-action"] == rules["base-uri"] == "'none'"
     assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
-    assert "unsafe" not in POLICY
-    assert content(MODULE).integrity.encode() in content("take-part").body
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+    assert load_static_file(MODULE_NAME).integrity.encode() in load_static_file("take-part").body

@@ -1,1 +1,1 @@
-"""What a collection reads: files or data in memory, the same rows for every engine, and whose rows they are."""
+"""Reading the input of a collection: files or data in memory, with the same rows for every engine, grouped by user."""

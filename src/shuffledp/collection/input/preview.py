@@ -1,72 +1,277 @@
-"""What a table tells before anything is planned: how many users, what kind of question, and its domain.
+"""A preview of a table before planning: number of users, suggested task, and domain.
 
-A domain that is read from people's own data is itself a release, which no guarantee covers: whoever plans is told, and
-so is whoever reads the report.
+A domain that is read from people's own data is itself a release, which no guarantee covers; the preview and the report
+say so.
 """
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from shuffledp.collection.input.gathered_table import GatheredTable
-from shuffledp.collection.input.given_data import named, table_of
-from shuffledp.collection.input.present_table import PresentTable
-from shuffledp.collection.input.sight import MOST_LABELS, Seen, Sight
-from shuffledp.collection.input.table import Table
-from shuffledp.tasks import label
-from shuffledp.tasks.given import Given
-from shuffledp.tasks.location import EDGES, axis_of
-from shuffledp.tasks.rules import CATEGORY, NO_VALUE, REFUSE, STRICT, Rules
+import numpy as np
 
-WHO = "plan"
+from shuffledp._core.types import Integers
+from shuffledp.collection.input.base import Table
+from shuffledp.collection.input.tables import CompleteRowsTable, GroupedByUserTable, check_column_names, open_input
+from shuffledp.tasks import cells
+from shuffledp.tasks.cells import CATEGORY, MISSING_CATEGORY, REFUSE, STRICT_RULES, Rules, find_first_occurrences
+from shuffledp.tasks.column_reader import KEY_VALUE_SEPARATOR
+from shuffledp.tasks.counting import YES_NO_VALUES
+from shuffledp.tasks.domain import TaskOptions
+from shuffledp.tasks.location import EDGES, find_axis
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# --- Column profiles ---
+
+
+DATE_PATTERN = r"^\d{4}-\d{2}-\d{2}$"
+MAX_DISTINCT_VALUES = 100_000
+"""Largest number of distinct values that are counted."""
+MAX_RANGE_STEPS = 20
+"""The ends of a range are rounded outwards to multiples of about this fraction of it."""
+
+
+@dataclass
+class ValueProfile:
+    """A profile of the values in cells, or in lists in cells, updated batch by batch."""
+
+    count: int = 0
+    missing: int = 0
+    """Number of missing values among numbers."""
+    all_numbers: bool = True
+    all_dates: bool = True
+    any_dates: bool = False
+    all_booleans: bool = True
+    low: float = math.inf
+    high: float = -math.inf
+    labels: dict[str, int] | None = field(default_factory=dict)
+    """The distinct values, and the number of rows with each; None if there are too many."""
+
+    def update(self, array: pa.Array, rules: Rules) -> None:
+        """Adds the values of a batch."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        array = cells.decode_array(array)
+        if cells.is_numeric(array) or self._are_numbers(array, rules):
+            gaps = cells.find_missing(array, rules.gaps, numeric=True)
+            self.missing += int(gaps.sum())
+            array = array.filter(pa.array(~gaps))
+            found, _ = cells.parse_floats(array)
+            finite = found[np.isfinite(found)]
+            if finite.size:
+                self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
+        else:
+            array = array.filter(pa.array(~cells.find_missing(array, rules.gaps, numeric=False)))
+            self.all_numbers = self.all_numbers and not len(array)
+        told = cells.trim(cells.format_labels(array))
+        told = pc.replace_substring_regex(told, cells.INTEGER_PATTERN, r"\1")
+        self.count += len(array)
+        days = pc.match_substring_regex(told, DATE_PATTERN)
+        self.all_dates = self.all_dates and bool(pc.all(days).as_py() in (True, None))
+        self.any_dates = self.any_dates or bool(pc.any(days).as_py())
+        self._count_labels({each["values"]: each["counts"] for each in pc.value_counts(told).to_pylist()})
+
+    @staticmethod
+    def _are_numbers(array: pa.Array, rules: Rules) -> bool:
+        import pyarrow as pa
+
+        if not cells.is_text(array.type):
+            return False
+        present = array.filter(pa.array(~cells.find_missing(array, rules.gaps, numeric=True)))
+        return len(present) > 0 and not cells.parse_floats(present)[1].any()
+
+    def _count_labels(self, texts: dict[str, int]) -> None:
+        self.all_booleans = self.all_booleans and all(
+            text.casefold() in YES_NO_VALUES and not text.isdecimal() for text in texts
+        )
+        if self.labels is not None:
+            for text, rows in texts.items():
+                self.labels[text] = self.labels.get(text, 0) + rows
+            if len(self.labels) > MAX_DISTINCT_VALUES:
+                self.labels = None
+
+    def sorted_values(self) -> tuple[str, ...]:
+        """Returns the distinct values in order; numbers by size."""
+        assert self.labels is not None, "they were counted"
+        return tuple(sorted(self.labels, key=(lambda text: (float(text), text)) if self.all_numbers else None))
+
+    def count_rare(self, rows: int) -> int:
+        """Returns the number of distinct values that occur in fewer than this many rows."""
+        assert self.labels is not None, "they were counted"
+        return sum(held < rows for held in self.labels.values())
+
+    @property
+    def is_enumerable(self) -> bool:
+        """True if all values are days or integers, so that the values in between are known."""
+        return bool(self.count) and (
+            self.all_dates or (self.all_numbers and all(map(_is_integer, self.labels or ("",))))
+        )
+
+    def list_steps(self) -> tuple[str, ...]:
+        """Returns all integers or days from the first to the last; for other texts, the distinct values."""
+        if not self.is_enumerable:
+            return self.sorted_values()
+        if self.all_dates:
+            first, last = (
+                datetime.date.fromisoformat(text) for text in (min(self.labels or ()), max(self.labels or ()))
+            )
+            days = (last - first).days + 1
+            return tuple((first + datetime.timedelta(day)).isoformat() for day in range(days))
+        return tuple(map(str, range(int(self.low), int(self.high) + 1)))
+
+    def rounded_range(self) -> tuple[float, float]:
+        """Returns the range of the numbers, rounded outwards so that no end is a person's own number."""
+        width = self.high - self.low or abs(self.high) or 1.0
+        step = 10.0 ** math.floor(math.log10(width / MAX_RANGE_STEPS))
+        step *= next(times for times in (1, 2, 5, 10) if width / (step * times) <= MAX_RANGE_STEPS)
+        digits = max(0, -math.floor(math.log10(step)))
+        low, high = math.floor(self.low / step) * step, math.ceil(self.high / step) * step
+        return round(low, digits), round(high if high > low else low + step, digits)
+
+
+@dataclass
+class ColumnProfile:
+    """A profile of one column."""
+
+    rules: Rules
+    rows: int = 0
+    missing: int = 0
+    has_lists: bool = False
+    """True if cells hold several values."""
+    only_pairs: bool = True
+    max_entries: int = 0
+    values: ValueProfile = field(default_factory=ValueProfile)
+    """The values in cells or in their lists."""
+    pair_values: ValueProfile = field(default_factory=ValueProfile)
+    """The numbers of pairs, whose keys are the values."""
+
+    def update(self, array: pa.Array) -> None:
+        """Adds the rows of a batch."""
+        import pyarrow as pa
+
+        array = cells.decode_array(array)
+        gaps = cells.find_missing(array, self.rules.gaps, numeric=False)
+        self.rows, self.missing = self.rows + len(array), self.missing + int(gaps.sum())
+        array = array.filter(pa.array(~gaps))
+        if cells.is_list(array.type) or (cells.is_text(array.type) and self._looks_like_lists(array)):
+            self._update_lists(array)
+        else:
+            self.only_pairs = self.only_pairs and not len(array)
+            self.max_entries = max(self.max_entries, min(1, len(array)))
+            self.values.update(array, self.rules)
+
+    def _looks_like_lists(self, array: pa.Array) -> bool:
+        """Returns True if texts have several entries or are pairs."""
+        import pyarrow.compute as pc
+
+        several = pc.any(pc.match_substring(array, self.rules.separator)).as_py()
+        return self.has_lists or bool(several) or self._all_pairs(array)
+
+    @staticmethod
+    def _all_pairs(entries: pa.Array) -> bool:
+        import pyarrow.compute as pc
+
+        if not len(entries) or not pc.all(pc.match_substring(entries, KEY_VALUE_SEPARATOR)).as_py():
+            return False
+        _, values, bad = cells.split_pairs(entries, KEY_VALUE_SEPARATOR)
+        return not bad.any() and not cells.parse_floats(values)[1].any()
+
+    def _update_lists(self, array: pa.Array) -> None:
+        import pyarrow as pa
+
+        self.has_lists = True
+        if cells.is_text(array.type):
+            array = cells.split_texts(array, self.rules.separator)
+        elif pa.types.is_map(array.type):
+            array = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+        lengths = array.value_lengths().to_numpy(zero_copy_only=False)
+        self._update_entries(array.flatten(), np.repeat(np.arange(len(lengths)), lengths))
+
+    def _update_entries(self, entries: pa.Array, owners: Integers) -> None:
+        import pyarrow as pa
+
+        if pa.types.is_struct(entries.type) and entries.type.num_fields == 2:
+            keys, numbers = entries.flatten()
+        elif cells.is_text(entries.type) and self.only_pairs and self._all_pairs(entries):
+            keys, numbers, _ = cells.split_pairs(entries, KEY_VALUE_SEPARATOR)
+        else:
+            self.only_pairs = self.only_pairs and not len(entries)
+            keys, numbers = entries, None
+        # Count repeated values of a user once.
+        codes = np.asarray(cells.decode_array(keys).dictionary_encode().indices.fill_null(-1), dtype=np.int64)
+        once = find_first_occurrences(owners, codes)
+        self.max_entries = max(self.max_entries, int(np.bincount(owners[once], minlength=1).max()))
+        self.values.update(keys.take(pa.array(once)), self.rules)
+        if numbers is not None:
+            self.pair_values.update(numbers, self.rules)
+
+
+def _is_integer(text: str) -> bool:
+    return text.lstrip("+-").isdecimal()
+
+
+ERROR_PREFIX = "plan"
 READ_ROWS = 1 << 17
-FEW_VALUES, FEW_PEOPLE = 20, 10
-"""A list of at most so many values is short enough to be read; a value that fewer people hold is rare."""
-FEW_NAMES = 10
-"""A list of more values, most of which one person holds, is one of names, addresses or numbers of people."""
-SAFE = {
+MAX_REVIEWABLE_VALUES, MIN_PEOPLE_PER_VALUE = 20, 10
+"""Up to this many values are few enough for somebody to read; a value held by fewer people than this is rare."""
+MAX_UNIQUE_VALUES = 10
+"""Of more distinct values than this, most of them held by one person, the column holds names, addresses or ids."""
+DOMAIN_OPTIONS = {
     "categories": "--categories FILE",
     "items": "--items",
     "low": "--low and --high",
     "west": "--west, --east, --south and --north",
 }
-"""What to give in place of what was read."""
-USUAL_GAPS = ("na", "n/a", "n.a.", "nan", "none", "null", "nil", "missing", "unknown", "?", "-", ".")
-"""What people write where they know nothing, in any letters."""
-DEGREES = ("lat", "latitude", "lon", "lng", "longitude")
+"""The options that replace a domain read from the data."""
+COMMON_MISSING_TEXTS = ("na", "n/a", "n.a.", "nan", "none", "null", "nil", "missing", "unknown", "?", "-", ".")
+"""Common texts for missing values, in any case."""
+DEGREE_COLUMN_NAMES = ("lat", "latitude", "lon", "lng", "longitude")
 
 
 @dataclass(frozen=True)
 class Preview:
-    """How many users a table has, which task it suggests, and what is known of the task's domain.
+    """The result of previewing a table: number of users, suggested task, and the task's domain.
 
-    ``read`` names what was read from the data themselves, and not given.
+    Args:
+        title: Name of the table.
+        users: Number of users, or of rows if users are not identified.
+        task: The given or suggested task, by its name on the command line.
+        task_options: The domain: the given settings, completed from the data.
+        settings_from_data: Names of the settings that were read from the data rather than given.
+        warnings: One sentence for each problem with missing values that somebody should look at.
 
     >>> import pyarrow
     >>> import shuffledp as sdp
-    >>> sdp.collection.preview(pyarrow.array([20, 64, 31]), task="mean").read
+    >>> sdp.collection.preview(pyarrow.array([20, 64, 31]), task="mean").settings_from_data
     ('low', 'high')
     """
 
     title: str
     users: int
     task: str
-    given: Given
-    read: tuple[str, ...]
+    task_options: TaskOptions
+    settings_from_data: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-    """A sentence for each thing about cells without a value that somebody should look at."""
 
-    def words(self) -> str:
-        """What was read, in a sentence; and that it is a release."""
-        return " ".join((self._read_words(), *self.warnings))
+    def format_text(self) -> str:
+        """Returns sentences about the users, the settings read from the data, and the warnings."""
+        return " ".join((self._format_settings(), *self.warnings))
 
-    def _read_words(self) -> str:
-        if not self.read:
+    def _format_settings(self) -> str:
+        if not self.settings_from_data:
             return f"{self.title} has {self.users:,} users."
-        safe = ", ".join(option for name, option in SAFE.items() if name in self.read)
+        safe = ", ".join(option for name, option in DOMAIN_OPTIONS.items() if name in self.settings_from_data)
         return (
-            f"{self.title} has {self.users:,} users. Its {' and '.join(self.read)} were read from the data: that is a "
+            f"{self.title} has {self.users:,} users. Its {' and '.join(self.settings_from_data)} were read from the "
+            f"data: that is a "
             f"release of its own, which no ε covers; give what is public by {safe} to be safe."
         )
 
@@ -76,59 +281,79 @@ def preview(
     columns: str | Sequence[str] | None = None,
     *,
     task: str | None = None,
-    given: Given | None = None,
+    given: TaskOptions | None = None,
     user: str | None = None,
     rows_per_user: int = 1,
-    rules: Rules = STRICT,
+    rules: Rules = STRICT_RULES,
     delimiter: str | None = None,
     gather: bool = False,
     domain_from_data: bool = False,
 ) -> Preview:
-    """What a table tells for a plan: ``given`` is what is known of the domain already, the rest is read.
+    """Previews a table for a plan: counts its users, suggests a task, and reads its domain.
 
-    ``data``, ``columns``, ``user``, ``rows_per_user``, ``rules``, ``delimiter`` and ``gather`` as for ``collect``;
-    ``task`` is what is to be estimated, by its name on the command line, suggested by the data if it is left out.
+    Many distinct values, most of them rare, are refused as categories: they are free text or identities, and a plan is
+    public.
 
-    Many different values, most of which few people hold, are refused as categories: they are what people typed, or who
-    they are, and a plan is public. ``domain_from_data`` takes them all the same.
+    Args:
+        data: One row per user, as for ``collect``.
+        columns: Name or names of the columns with the users' values, as for ``collect``.
+        task: The task, by its name on the command line; None to suggest one.
+        given: The settings of the domain that are known; the others are read from the data.
+        user: Name of the column that identifies the user of each row. Without it, each row is taken as one person.
+        rows_per_user: Number of rows used per user, the first ones in the order of the input.
+        rules: How to treat cells that are not as planned.
+        delimiter: Field separator of a CSV file.
+        gather: If True, all rows of a user form one list; for tasks that take lists.
+        domain_from_data: If True, accepts rare values as categories.
+
+    Returns:
+        The preview, which names the settings that were read from the data.
+
+    Raises:
+        ValueError: If the table has no values, suggests no task, or its values do not fit the task or are too rare for
+            a public list of categories.
 
     >>> import pyarrow
     >>> import shuffledp as sdp
     >>> found = sdp.collection.preview(pyarrow.array(["red", "green", "red", "green", "blue"]))
-    >>> found.users, found.task, found.given.labels
+    >>> found.users, found.task, found.task_options.labels
     (5, 'frequency', ('blue', 'green', 'red'))
     """
-    names = named(columns)
-    table = table_of(data, names, user, rows_per_user, delimiter, gather)
-    names = table.columns_named(names)
-    sights = _sights(table, names, rules)
-    numeric = [sight.whole.numbers for sight in sights]
-    present = _demand_rows(table, names, sights)
-    if rules.drops:
+    names = check_column_names(columns)
+    table = open_input(data, names, user, rows_per_user, delimiter, gather)
+    names = table.choose_columns(names)
+    sights = _profile_columns(table, names, rules)
+    numeric = [sight.values.all_numbers for sight in sights]
+    present = _check_rows(table, names, sights)
+    if rules.drops_rows:
         own = (user,) if gather and user is not None else ()
-        table = PresentTable(table, (*names, *own), (*numeric, *(False for _ in own)), rules.gaps)
+        table = CompleteRowsTable(table, (*names, *own), (*numeric, *(False for _ in own)), rules.gaps)
         present = table.selection.used
     if gather and user is not None:
-        table = GatheredTable(table, user)
-        sights = _sights(table, names, rules)
+        table = GroupedByUserTable(table, user)
+        sights = _profile_columns(table, names, rules)
         present = sights[0].rows
-    chosen = _suggested(names, sights) if task is None else task.strip().lower().replace("_", "-").replace(" ", "-")
-    looked = _Looked(table.title, names, sights, rules, present, 1 if gather else table.per_person, domain_from_data)
-    known = replace(given or Given(), called=names if len(names) > 1 else ())
-    filled = looked.filled(chosen, known)
-    return Preview(table.title, present, chosen, filled, _what_was_read(known, filled), looked.warnings(filled))
+    chosen = _suggest_task(names, sights) if task is None else task.strip().lower().replace("_", "-").replace(" ", "-")
+    looked = _DomainReader(
+        table.title, names, sights, rules, present, 1 if gather else table.per_person, domain_from_data
+    )
+    known = replace(given or TaskOptions(), called=names if len(names) > 1 else ())
+    filled = looked.complete_options(chosen, known)
+    return Preview(
+        table.title, present, chosen, filled, _list_settings_from_data(known, filled), looked.warnings(filled)
+    )
 
 
-def _sights(table: Table, names: tuple[str, ...], rules: Rules) -> list[Sight]:
-    sights = [Sight(rules) for _ in names]
+def _profile_columns(table: Table, names: tuple[str, ...], rules: Rules) -> list[ColumnProfile]:
+    sights = [ColumnProfile(rules) for _ in names]
     for batch in table.read(names, READ_ROWS):
         for sight, array in zip(sights, batch.columns, strict=True):
-            sight.see(array)
+            sight.update(array)
     return sights
 
 
-def _demand_rows(table: Table, names: tuple[str, ...], sights: list[Sight]) -> int:
-    """How many rows there are, if there are any with a value."""
+def _check_rows(table: Table, names: tuple[str, ...], sights: list[ColumnProfile]) -> int:
+    """Returns the number of rows; raises ValueError if there are none, or a column has no value."""
     rows = sights[0].rows
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
@@ -138,166 +363,175 @@ def _demand_rows(table: Table, names: tuple[str, ...], sights: list[Sight]) -> i
     return rows
 
 
-def _suggested(names: tuple[str, ...], sights: list[Sight]) -> str:
-    """The task that such columns are usually for."""
-    numbers = [sight.whole.numbers for sight in sights]
+def _suggest_task(names: tuple[str, ...], sights: list[ColumnProfile]) -> str:
+    """Returns the task that such columns are usually for."""
+    numbers = [sight.values.all_numbers for sight in sights]
     if len(sights) > 1:
-        if len(sights) == 2 and {axis_of(name) for name in names} == {"x", "y"}:
+        if len(sights) == 2 and {find_axis(name) for name in names} == {"x", "y"}:
             return "location"
         if all(numbers):
             return "vector-mean"
         if len(sights) == 2 and numbers == [False, True]:
             return "key-value"
-        raise ValueError(f"{WHO}: these columns suggest no task; name it by --task.")
+        raise ValueError(f"{ERROR_PREFIX}: these columns suggest no task; name it by --task.")
     (sight,) = sights
-    if sight.lists:
-        return "key-value" if sight.pairs else "set-valued"
-    if sight.whole.truths:
+    if sight.has_lists:
+        return "key-value" if sight.only_pairs else "set-valued"
+    if sight.values.all_booleans:
         return "count"
-    if sight.whole.numbers:
+    if sight.values.all_numbers:
         return "mean"
-    return "range-queries" if sight.whole.dates else "frequency"
+    return "range-queries" if sight.values.all_dates else "frequency"
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """A table that was looked at, and what its columns tell of a task's domain."""
+class _DomainReader:
+    """The profiles of a table's columns, from which a task's domain is completed."""
 
     title: str
     names: tuple[str, ...]
-    sights: list[Sight]
+    profiles: list[ColumnProfile]
     rules: Rules
     rows: int
     per_person: int
-    """The most rows that one person has."""
-    insists: bool
-    """Whether values become categories however rare they are."""
+    """Largest number of rows of one person."""
+    accepts_rare_values: bool
+    """True if values become categories however rare they are."""
 
-    def filled(self, task: str, given: Given) -> Given:
-        """What is given, and the rest as it was seen."""
-        ways: dict[str, Callable[[Given], Given]] = {
-            "frequency": self._options,
-            "range-queries": self._steps,
-            "counts-over-time": self._steps,
-            "set-valued": lambda known: self._items(self._options(known)),
-            "key-value": lambda known: self._items(self._range(self._options(known), self._valued())),
-            "mean": lambda known: self._range(known, self.sights),
-            "sum": lambda known: self._range(known, self.sights),
-            "variance": lambda known: self._range(known, self.sights),
-            "vector-mean": self._sides,
-            "location": self._edges,
+    def complete_options(self, task: str, given: TaskOptions) -> TaskOptions:
+        """Returns the given settings, completed from the profiles."""
+        ways: dict[str, Callable[[TaskOptions], TaskOptions]] = {
+            "frequency": self._read_labels,
+            "range-queries": self._read_ordered_labels,
+            "counts-over-time": self._read_ordered_labels,
+            "set-valued": lambda known: self._read_items(self._read_labels(known)),
+            "key-value": lambda known: self._read_items(
+                self._read_range(self._read_labels(known), self._pair_value_profiles())
+            ),
+            "mean": lambda known: self._read_range(known, self.profiles),
+            "sum": lambda known: self._read_range(known, self.profiles),
+            "variance": lambda known: self._read_range(known, self.profiles),
+            "vector-mean": self._read_vector_ranges,
+            "location": self._read_map_edges,
         }
         return ways[task](given) if task in ways else given
 
-    def warnings(self, filled: Given) -> tuple[str, ...]:
-        """What `collect` would stop at, and categories that look as if they stood for no value."""
+    def warnings(self, filled: TaskOptions) -> tuple[str, ...]:
+        """Returns warnings about missing values that `collect` refuses, and about categories that look like them."""
         found = []
-        if self.rules.missing == REFUSE and any(sight.missing or sight.whole.missing for sight in self.sights):
+        if self.rules.missing == REFUSE and any(sight.missing or sight.values.missing for sight in self.profiles):
             found.append("Some rows have no value, and collect will refuse them: say what becomes of them (--missing).")
         for text in filled.labels or ():
-            if text.casefold() in USUAL_GAPS:
+            if text.casefold() in COMMON_MISSING_TEXTS:
                 found.append(f"One category is {text!r}: if that stands for no value, add --gap {text} and --missing.")
         return tuple(found)
 
-    def _valued(self) -> list[Sight]:
-        """Where the numbers of pairs stand."""
-        if len(self.sights) > 1:
-            return self.sights[1:]
-        return [replace(self.sights[0], whole=self.sights[0].paired, lists=False)]
+    def _pair_value_profiles(self) -> list[ColumnProfile]:
+        """Returns the profiles of the numbers in pairs."""
+        if len(self.profiles) > 1:
+            return self.profiles[1:]
+        return [replace(self.profiles[0], values=self.profiles[0].pair_values, has_lists=False)]
 
-    def _options(self, given: Given, steps: bool = False) -> Given:
+    def _read_labels(self, given: TaskOptions, steps: bool = False) -> TaskOptions:
         if given.domain is not None or given.categories is not None:
             return given
-        seen = self.sights[0].whole
+        seen = self.profiles[0].values
         if seen.labels is None:
-            raise self._too_many(f"more than {MOST_LABELS:,} different values", "")
-        if not (steps and seen.stepped) and not self.insists:
-            self._demand_common(seen)
-        if steps and seen.some_dates and not seen.dates:
+            raise self._build_too_many_error(f"more than {MAX_DISTINCT_VALUES:,} different values", "")
+        if not (steps and seen.is_enumerable) and not self.accepts_rare_values:
+            self._check_common(seen)
+        if steps and seen.any_dates and not seen.all_dates:
             raise ValueError(
-                f"{WHO}: column {self.names[0]!r} of {self.title} has days such as 2026-01-31 and other texts, which "
+                f"{ERROR_PREFIX}: column {self.names[0]!r} of {self.title} has days such as 2026-01-31 and other "
+                f"texts, which "
                 f"have no order; write all days in this form."
             )
-        told = seen.every_step() if steps else seen.in_order()
-        unseen = sum(map(label.is_refused, told))
+        told = seen.list_steps() if steps else seen.sorted_values()
+        unseen = sum(map(cells.is_refused_name, told))
         if unseen:
             raise ValueError(
-                f"{WHO}: column {self.names[0]!r} has {unseen:,} different values with control characters or others "
+                f"{ERROR_PREFIX}: column {self.names[0]!r} has {unseen:,} different values with control characters or "
+                f"others "
                 f"that cannot be seen; clean them, or give the categories by --categories FILE."
             )
         if self.rules.missing == CATEGORY and not steps:
-            told = (*told, NO_VALUE)
+            told = (*told, MISSING_CATEGORY)
         return replace(given, labels=told)
 
-    def _demand_common(self, seen: Seen) -> None:
-        """Refuse values that would make the plan a list of what single people typed, or of who they are.
+    def _check_common(self, seen: ValueProfile) -> None:
+        """Raises ValueError if the categories would reveal what single people typed, or who they are.
 
-        A value that fewer than ten people hold says something about each of them, as statistical offices count it; up
-        to twenty values somebody reads before a plan is handed on. Above that, most of them rare is the mark of free
-        text, whose counts fall like Zipf's law, whatever the number of rows: half of all words are typed once. A public
-        list of options has rare ones, too, but most of them common as soon as there are people enough to count. Names,
-        addresses and ids show in fewer rows already: most of them are of one person.
+        A value held by fewer than ten people reveals something about each of them, by the standard of statistical
+        offices; up to twenty values are read by somebody before a plan is published. Above that, a majority of rare
+        values indicates free text, whose counts follow Zipf's law whatever the number of rows: half of all words are
+        typed once. A public list of options has rare ones, too, but most are common as soon as there are enough people.
+        Names, addresses and ids show in fewer rows already: most of them belong to one person.
         """
         assert seen.labels is not None, "they were counted"
         count, most = len(seen.labels), len(seen.labels) / 2
-        if count > FEW_NAMES and seen.rare(self.per_person + 1) > most:
-            raise self._too_many(f"{count:,} different values", ", most of them one person's alone")
-        if count > FEW_VALUES and seen.rare(FEW_PEOPLE * self.per_person) > most:
-            raise self._too_many(f"{count:,} different values", f", most of them of fewer than {FEW_PEOPLE} people")
+        if count > MAX_UNIQUE_VALUES and seen.count_rare(self.per_person + 1) > most:
+            raise self._build_too_many_error(f"{count:,} different values", ", most of them one person's alone")
+        if count > MAX_REVIEWABLE_VALUES and seen.count_rare(MIN_PEOPLE_PER_VALUE * self.per_person) > most:
+            raise self._build_too_many_error(
+                f"{count:,} different values", f", most of them of fewer than {MIN_PEOPLE_PER_VALUE} people"
+            )
 
-    def _too_many(self, found: str, rare: str) -> ValueError:
+    def _build_too_many_error(self, found: str, rare: str) -> ValueError:
         insisting = ", or insist by --domain-from-data if all of them are public" if rare else ""
-        kind = "--bits 48" if self.sights[0].whole.numbers else "--strings 64"
+        kind = "--bits 48" if self.profiles[0].values.all_numbers else "--strings 64"
         return ValueError(
-            f"{WHO}: column {self.names[0]!r} has {found} in {self.rows:,} rows{rare}, and categories stand in the "
+            f"{ERROR_PREFIX}: column {self.names[0]!r} has {found} in {self.rows:,} rows{rare}, and categories stand "
+            f"in the "
             f"plan, a public file that everybody reads; find the common ones by `shuffledp plan --task heavy-hitters "
             f"{kind}`, give a public list by --categories FILE{insisting}."
         )
 
-    def _steps(self, given: Given) -> Given:
-        return self._options(given, steps=True)
+    def _read_ordered_labels(self, given: TaskOptions) -> TaskOptions:
+        return self._read_labels(given, steps=True)
 
-    def _items(self, given: Given) -> Given:
-        longest = max(1, self.sights[0].longest)
+    def _read_items(self, given: TaskOptions) -> TaskOptions:
+        longest = max(1, self.profiles[0].max_entries)
         return given if given.items is not None else replace(given, items=longest)
 
-    def _range(self, given: Given, sights: Sequence[Sight]) -> Given:
+    def _read_range(self, given: TaskOptions, sights: Sequence[ColumnProfile]) -> TaskOptions:
         if given.low and given.high:
             return given
-        (low, high), *_ = self._ends(sights)
+        (low, high), *_ = self._read_rounded_ranges(sights)
         return replace(given, low=given.low or (low,), high=given.high or (high,))
 
-    def _sides(self, given: Given) -> Given:
-        """An interval for each column; lists in one column have one interval for all of their numbers."""
-        if len(self.sights) == 1:
-            dimension = given.dimension if given.dimension is not None else max(1, self.sights[0].longest)
-            return replace(self._range(given, self.sights), dimension=dimension)
-        ends = self._ends(self.sights)
+    def _read_vector_ranges(self, given: TaskOptions) -> TaskOptions:
+        """Sets an interval for each column; lists in one column have one interval for all their numbers."""
+        if len(self.profiles) == 1:
+            dimension = given.dimension if given.dimension is not None else max(1, self.profiles[0].max_entries)
+            return replace(self._read_range(given, self.profiles), dimension=dimension)
+        ends = self._read_rounded_ranges(self.profiles)
         low, high = given.low or tuple(low for low, _ in ends), given.high or tuple(high for _, high in ends)
         return replace(given, dimension=given.dimension or len(ends), low=low, high=high)
 
-    def _edges(self, given: Given) -> Given:
-        if len(self.sights) != 2:
-            raise ValueError(f"{WHO}: give the map's edges, or two columns, one for each coordinate.")
-        ends = dict(zip(map(axis_of, self.names), self._ends(self.sights), strict=True))
+    def _read_map_edges(self, given: TaskOptions) -> TaskOptions:
+        if len(self.profiles) != 2:
+            raise ValueError(f"{ERROR_PREFIX}: give the map's edges, or two columns, one for each coordinate.")
+        ends = dict(zip(map(find_axis, self.names), self._read_rounded_ranges(self.profiles), strict=True))
         if set(ends) != {"x", "y"}:
-            raise ValueError(f"{WHO}: give the map's edges, or columns called x and y, or latitude and longitude.")
+            raise ValueError(
+                f"{ERROR_PREFIX}: give the map's edges, or columns called x and y, or latitude and longitude."
+            )
         seen = dict(zip(EDGES, (*ends["x"], *ends["y"]), strict=True))
-        degrees = all(name.strip().casefold() in DEGREES for name in self.names)
+        degrees = all(name.strip().casefold() in DEGREE_COLUMN_NAMES for name in self.names)
         if degrees:
             seen["south"], seen["north"] = max(-90.0, seen["south"]), min(90.0, seen["north"])
         unknown = {name: value for name, value in seen.items() if getattr(given, name) is None}
         return replace(given, **unknown, degrees=given.degrees or degrees or None)  # type: ignore[arg-type]
 
-    def _ends(self, sights: Sequence[Sight]) -> list[tuple[float, float]]:
+    def _read_rounded_ranges(self, sights: Sequence[ColumnProfile]) -> list[tuple[float, float]]:
         for name, sight in zip(self.names, sights, strict=False):
-            if not sight.whole.numbers or not sight.whole.low <= sight.whole.high:
-                raise ValueError(f"{WHO}: column {name!r} of {self.title} holds values that are no numbers.")
-        return [sight.whole.ends() for sight in sights]
+            if not sight.values.all_numbers or not sight.values.low <= sight.values.high:
+                raise ValueError(f"{ERROR_PREFIX}: column {name!r} of {self.title} holds values that are no numbers.")
+        return [sight.values.rounded_range() for sight in sights]
 
 
-def _what_was_read(before: Given, after: Given) -> tuple[str, ...]:
-    """What was not given, by the names of the options."""
+def _list_settings_from_data(before: TaskOptions, after: TaskOptions) -> tuple[str, ...]:
+    """Returns the names of the settings that were read from the data."""
     parts = ["categories"] if after.labels else []
     parts += [name for name in ("low", "high", "items", *EDGES) if getattr(before, name) != getattr(after, name)]
     return tuple(parts)

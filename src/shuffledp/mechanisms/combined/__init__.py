@@ -1,1 +1,1 @@
-"""Randomizers built of other randomizers."""
+"""Mechanisms built from other mechanisms."""

@@ -1,4 +1,4 @@
-"""A randomizer whose message is the seed of one of its messages."""
+"""Compression of a mechanism's messages to seeds of a pseudorandom generator, by rejection sampling."""
 
 from __future__ import annotations
 
@@ -13,53 +13,64 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp import argument
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.reference import ApproximateReference, Reference
-from shuffledp.mechanisms.parts.seed import SeedExpansion, SeedLaw, SeedReading, SeedWire
-from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
-from shuffledp.mechanisms.parts.user_values import ValuesOf
-from shuffledp.numerics.ball import precision, round_up
-from shuffledp.privacy.approximate_ldp import ApproximateLDP
-from shuffledp.privacy.cut_randomizer import CutRandomizer
-from shuffledp.privacy.randomizer import HasTails
-from shuffledp.sampling.prg import PseudorandomGenerator, Seeds, generator
-from shuffledp.sampling.random import WORD, RandomSource
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Floats
+from shuffledp.mechanisms.base.domain import WrappedDomain
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.proposal import ApproximateProposal, Proposal
+from shuffledp.mechanisms.base.seed_compression import (
+    ReplaceDeleteGuarantee,
+    SeedEncoding,
+    SeedEstimator,
+    SeedExpansion,
+    SeedGuarantee,
+    SeedLaw,
+)
+from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.privacy.randomizer import HasTails, TruncatedRandomizer
+from shuffledp.privacy.variation_ratio import ApproximateLDP
+from shuffledp.sampling.random_sources import WORD_RANGE, PseudorandomGenerator, RandomSource, Seeds, resolve_generator
 
-PREFIX = "compressed"
-"""Before the name of the randomizer, on the command line and in plans."""
-MOST_TRIES = 1 << 32
-"""Seeds that are tried for one message on average, at most: hours of work."""
+NAME_PREFIX = "compressed"
+"""Prefix of the inner mechanism's name, on the command line and in plans."""
+MAX_EXPECTED_TRIES = 1 << 32
+"""Largest mean number of seeds that are tried for one message: hours of work."""
 
 
 @dataclass(frozen=True)
 class Compressed(Mechanism, HasTails):
-    """Send a seed that a generator expands to a message: draw seeds until one's message is accepted for the value.
+    """Mechanism that sends a seed which a generator expands to a message of another mechanism.
 
-    A seed s stands for y = R_∅(G(s)), a draw from the reference law ρ; it is accepted with probability
-    R(x)(y)/(C·ρ(y)), capped at 1 for randomizers that are private only up to δ. After J = ⌈C·ln(1/γ)/(1−δ)⌉ refused
-    seeds a fresh one is sent, whatever it stands for. About C seeds are tried; the server expands what it gets.
-    ``epsilon`` is the replacement guarantee of the seeds, for those who accept the generator's ``assumption``.
-
-    ``randomizer``: a mechanism with a reference law, such as OUE or PrivUnitG, several runs of one (``Repeated``: the
-    runs' ratios C multiply) or queries that have one each (``Parallel``). ``gamma``: γ, the chance that every seed is
-    refused. ``prg``: the generator that expands seeds, "aes-ctr" (the default), "chacha20" or "shake128", or one of
-    your own.
+    Seeds are drawn until the message of one is accepted for the value. A seed s stands for y = R_∅(G(s)), a draw from
+    the reference law ρ; it is accepted with probability R(x)(y)/(C·ρ(y)), capped at 1 for randomizers that are private
+    only up to δ. After J = ⌈C·ln(1/γ)/(1−δ)⌉ rejected seeds a fresh one is sent unconditionally. About C seeds are
+    tried; the server expands the seeds that it receives. `epsilon` is the replacement guarantee of the seeds, under the
+    generator's `assumption`.
 
     Theorem: [LC] Algorithms 1 and 4; guarantees: see ``SeedGuarantee``.
     Requires: a randomizer that gives its reference law; 0 < γ < 1.
     Deviates: C is the largest density ratio, not e^ε (fewer tries). Estimates and variances are those of the
-    randomizer; they are off by what a law within ``total_variation`` of it can be off by.
+    randomizer; they may be off as far as those of a law within ``total_variation`` of it.
 
-    >>> import shuffledp as sdp
-    >>> rappor = sdp.RAPPOR(epsilon=2.0, options=1000)
-    >>> seeds = sdp.Compressed(rappor, prg="shake128")
-    >>> rappor.message_bits, seeds.message_bits
-    (1000, 128)
-    >>> f"{seeds.epsilon:.4f}", seeds.tries
-    ('2.0000', 57)
+    Args:
+        randomizer: Mechanism with a reference law, such as OUE or PrivUnitG, several runs of one (`Repeated`: the runs'
+            ratios C multiply) or queries that have one each (`Parallel`).
+        gamma: γ, the probability that every seed is rejected.
+        prg: Generator that expands seeds: "aes-ctr" (the default), "chacha20", "shake128", or an object of your own.
+
+    Raises:
+        TypeError: If `randomizer` has no reference law, or `gamma` is not a number.
+        ValueError: If `gamma` is not strictly between 0 and 1, the generator is unknown, the density ratio is too large
+            to try seeds, or δ + C·β_G + rounding is not below 1/4.
+
+    Example:
+        >>> import shuffledp as sdp
+        >>> rappor = sdp.RAPPOR(epsilon=2.0, options=1000)
+        >>> seeds = sdp.Compressed(rappor, prg="shake128")
+        >>> rappor.message_bits, seeds.message_bits
+        (1000, 128)
+        >>> f"{seeds.epsilon:.4f}", seeds.tries
+        ('2.0000', 57)
     """
 
     randomizer: Mechanism
@@ -68,132 +79,158 @@ class Compressed(Mechanism, HasTails):
     epsilon: float = field(init=False)
 
     summary = "the seed of a message instead of the message; private if the seeds' generator is pseudorandom"
-    built_from_numbers = False
+    has_numeric_settings = False
     has_table = False
 
     def __post_init__(self) -> None:
-        if not self.fits(self.randomizer):
+        if not self.accepts(self.randomizer):
             raise TypeError(f"Compressed: expected a randomizer that gives its reference law, got {self.randomizer!r}.")
-        object.__setattr__(self, "gamma", argument.open_probability("Compressed", "gamma", self.gamma))
+        object.__setattr__(self, "gamma", validation.open_probability("Compressed", "gamma", self.gamma))
         assert self.generator
-        if self.given.ratio > MOST_TRIES:
+        if self.inner_proposal.ratio > MAX_EXPECTED_TRIES:
             raise ValueError(
                 f"Compressed: the density ratio to the reference law must be small enough to try seeds, got "
-                f"{self.given.ratio:.3g}; lower the local epsilon."
+                f"{self.inner_proposal.ratio:.3g}; lower the local epsilon."
             )
         if not self.guarantee.holds():
             raise ValueError(
-                f"Compressed: needs δ + C·β_G + rounding below 1/4, got {float(self.guarantee.reach):.3g}; lower the "
+                f"Compressed: needs δ + C·β_G + rounding below 1/4, got {float(self.guarantee.total_error):.3g}; "
+                f"lower the "
                 f"local epsilon."
             )
-        object.__setattr__(self, "epsilon", self.promise.replacement_epsilon)
+        object.__setattr__(self, "epsilon", self.seed_guarantee.replacement_epsilon)
 
     @classmethod
-    def fits(cls, randomizer: Any) -> bool:
-        """Whether it can be compressed at all."""
-        return isinstance(randomizer, Mechanism) and randomizer.reference is not None
+    def accepts(cls, randomizer: Any) -> bool:
+        """Returns True if a mechanism can be compressed.
+
+        Args:
+            randomizer: The candidate, of any type.
+
+        Returns:
+            True if it is a mechanism with a reference law.
+        """
+        return isinstance(randomizer, Mechanism) and randomizer.proposal is not None
 
     @cached_property
-    def given(self) -> Reference:
+    def inner_proposal(self) -> Proposal:
         """The randomizer's reference law."""
-        reference = self.randomizer.reference
+        reference = self.randomizer.proposal
         assert reference is not None, "checked by the constructor"
         return reference
 
     @cached_property
     def generator(self) -> PseudorandomGenerator:
-        """G."""
-        return generator("Compressed", self.prg)
+        """G, the pseudorandom generator."""
+        return resolve_generator("Compressed", self.prg)
 
     @cached_property
     def tries(self) -> int:
-        """J: seeds that are tried before a fresh one is sent."""
+        """J, the number of seeds that are tried before a fresh one is sent."""
         with precision(128):
-            budget = arb(self.given.ratio) * -arb(self.gamma).log()
-            return math.ceil(round_up(budget / (1 - arb(self._base.deletion_delta))))
+            budget = arb(self.inner_proposal.ratio) * -arb(self.gamma).log()
+            return math.ceil(round_up(budget / (1 - arb(self._base_guarantee.deletion_delta))))
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"{PREFIX}-{self.randomizer.name}"
+        return f"{NAME_PREFIX}-{self.randomizer.name}"
 
     def settings(self) -> dict[str, Any]:
-        """The randomizer's settings and its own, as the catalogue builds it from its name."""
+        """Returns the randomizer's settings and its own, from which the catalogue rebuilds it by name."""
         return {**self.randomizer.settings(), "gamma": self.gamma, "prg": self.generator.name}
 
-    # --- its parts --------------------------------------------------------------------------------------------
+    # --- Parts ---
 
     @cached_property
-    def values(self) -> ValuesOf:
-        return ValuesOf("Compressed", self.randomizer.values)
+    def domain(self) -> WrappedDomain:
+        return WrappedDomain("Compressed", self.randomizer.domain)
 
     @cached_property
     def law(self) -> SeedLaw:
         return SeedLaw("Compressed", self.guarantee, self.randomizer.law)
 
     @cached_property
-    def wire(self) -> SeedWire:
-        return SeedWire("Compressed", self.generator.seed_bits)
+    def encoding(self) -> SeedEncoding:
+        return SeedEncoding("Compressed", self.generator.seed_bits)
 
     @cached_property
     def expansion(self) -> SeedExpansion:
-        """What seeds stand for."""
-        return SeedExpansion(self.given, self.generator)
+        """The expansion of seeds to messages."""
+        return SeedExpansion(self.inner_proposal, self.generator)
 
     @cached_property
-    def reading(self) -> SeedReading:
-        return SeedReading(self.wire, self.expansion, self.randomizer.reading)
+    def estimator(self) -> SeedEstimator:
+        return SeedEstimator(self.encoding, self.expansion, self.randomizer.estimator)
 
-    # --- its guarantee ----------------------------------------------------------------------------------------
+    # --- Guarantee ---
 
     @cached_property
-    def _base(self) -> Promise:
-        """What the randomizer promises."""
-        given = self.given
-        if isinstance(given, ApproximateReference):
-            # The cap is at C, which is what the deletion ε of the capped law follows from.
-            near = max(given.deletion_epsilon, _log_up(given.ratio))
-            return Promise(given.replacement_epsilon, given.replacement_delta, near, given.deletion_delta)
-        return Promise(_log_up(self.randomizer.variation_ratio().largest_ratio), 0.0, given.deletion_epsilon, 0.0)
+    def _base_guarantee(self) -> ReplaceDeleteGuarantee:
+        """The guarantees of the randomizer."""
+        given = self.inner_proposal
+        if isinstance(given, ApproximateProposal):
+            # Ratios are capped at C, which determines the deletion ε of the capped law.
+            near = max(given.deletion_epsilon, _log_rounded_up(given.ratio))
+            return ReplaceDeleteGuarantee(
+                given.replacement_epsilon, given.replacement_delta, near, given.deletion_delta
+            )
+        return ReplaceDeleteGuarantee(
+            _log_rounded_up(self.randomizer.variation_ratio().largest_ratio), 0.0, given.deletion_epsilon, 0.0
+        )
 
     @cached_property
     def guarantee(self) -> SeedGuarantee:
-        """How the guarantees follow from those of the randomizer."""
-        given = self.given
+        """The derivation of the seeds' guarantees from those of the randomizer."""
+        given = self.inner_proposal
         return SeedGuarantee(
-            given.ratio, given.least_ratio, self.tries, self.gamma, self.generator.advantage, given.acceptance_error,
-            given.rounding, self._base,
+            given.ratio, given.min_ratio, self.tries, self.gamma, self.generator.advantage, given.acceptance_error,
+            given.rounding, self._base_guarantee,
         )  # fmt: skip
 
     @property
     def has_tails(self) -> bool:
-        """Where the seeds are private only up to δ."""
-        return not self.guarantee.pure
+        """True if the seeds are private only up to δ."""
+        return not self.guarantee.is_pure
 
-    def without_tails(self, share: float) -> CutRandomizer | None:
-        """All that is known of seeds that are private up to δ, by themselves."""
-        delta = self.promise.replacement_delta
-        if delta > ApproximateLDP.most_delta(self.epsilon):
+    def truncate_tails(self, share: float) -> TruncatedRandomizer | None:
+        """Returns a truncated randomizer that uses only the (ε, δ) guarantee of the seeds.
+
+        Args:
+            share: Probability that may be cut.
+
+        Returns:
+            The truncated randomizer, or None if δ is too large for ε.
+        """
+        delta = self.seed_guarantee.replacement_delta
+        if delta > ApproximateLDP.largest_delta(self.epsilon):
             return None
-        return ApproximateLDP(self.epsilon, delta).without_tails(share)
+        return ApproximateLDP(self.epsilon, delta).truncate_tails(share)
 
     @property
     def local_epsilon(self) -> float | None:
-        """None where a seed alone is private only up to δ."""
-        return self.epsilon if self.guarantee.pure else None
+        """The local guarantee; None if a seed alone is private only up to δ."""
+        return self.epsilon if self.guarantee.is_pure else None
 
     @property
-    def promise(self) -> Promise:
-        """The guarantees of the seeds that are sent, under the ``assumption``."""
-        return self.guarantee.seeds
+    def seed_guarantee(self) -> ReplaceDeleteGuarantee:
+        """The guarantees of the transmitted seeds, under the `assumption`."""
+        return self.guarantee.seed_guarantee
 
     @property
     def assumption(self) -> str:
-        """What must hold for the guarantees, in words, and what is left where it does not."""
-        return self.assumed_of(1)
+        """The assumption of the guarantees, in words, and the guarantee that remains without it."""
+        return self.describe_assumption(1)
 
-    def assumed_of(self, seeds: int) -> str:
-        """The same for a report of so many seeds."""
-        fallback, sentence = self.guarantee.whatever_the_generator, f"Assumes that {self.generator.assumption}"
+    def describe_assumption(self, seeds: int) -> str:
+        """Returns the assumption for a report of several seeds.
+
+        Args:
+            seeds: Number of seeds in a report.
+
+        Returns:
+            One or two sentences.
+        """
+        fallback, sentence = self.guarantee.unconditional_guarantee, f"Assumes that {self.generator.assumption}"
         if fallback is None:
             return sentence
         rounded_up = math.ceil(seeds * Fraction(fallback.replacement_epsilon) * 1000) / 1000
@@ -204,60 +241,79 @@ class Compressed(Mechanism, HasTails):
 
     @property
     def total_variation(self) -> float:
-        """How far the law of the expanded messages is from the randomizer's, under the ``assumption``."""
+        """The distance of the law of the expanded messages from the randomizer's, under the `assumption`."""
         return self.guarantee.total_variation
 
-    # --- running it -------------------------------------------------------------------------------------------
+    # --- Running the mechanism ---
 
     @property
-    def words_tried(self) -> float:
-        return float(self.given.ratio * self.given.words)
+    def expected_random_words(self) -> float:
+        return float(self.inner_proposal.ratio * self.inner_proposal.word_count)
 
     @property
-    def steps_tried(self) -> float:
-        """About how many steps a client takes on average to find a seed."""
-        return float(self.given.ratio * self.given.steps)
+    def expected_steps(self) -> float:
+        """The approximate mean number of steps that a client takes to find a seed."""
+        return float(self.inner_proposal.ratio * self.inner_proposal.step_count)
 
     @property
     def task(self) -> str:  # type: ignore[override]
         return str(self.randomizer.task)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        values = self.given.drawn(values, source)
-        # Who runs out of tries sends the seed drawn here, which was never tried.
-        seeds = self._fresh(len(values), source)
+        """Returns one seed per user for checked values.
+
+        Args:
+            values: Values in canonical form, as `check` returns them.
+            source: Source of randomness.
+
+        Returns:
+            One row of bytes per user.
+        """
+        values = self.inner_proposal.draw_latent_inputs(values, source)
+        # Users who run out of tries send the seed drawn here, which was never tried.
+        seeds = self._draw_seeds(len(values), source)
         waiting, tried = np.arange(len(values)), 0
         while waiting.size and tried < self.tries:
-            # One try for everyone; the last few get several at once, but hardly more than they will need.
-            several = min(self.expansion.rows_at_once // waiting.size, math.ceil(self.given.ratio))
+            # One try for everyone; the last few users get several at once, but hardly more than they need.
+            several = min(self.expansion.block_rows // waiting.size, math.ceil(self.inner_proposal.ratio))
             count = min(max(1, several), self.tries - tried)
-            drawn = self._fresh(waiting.size * count, source)
+            drawn = self._draw_seeds(waiting.size * count, source)
             users = np.repeat(waiting, count)
-            accepted = self._accepted(values, users, drawn, source).reshape(-1, count)
+            accepted = self._accept(values, users, drawn, source).reshape(-1, count)
             lucky, first = accepted.any(axis=1), accepted.argmax(axis=1)
             seeds[waiting[lucky]] = drawn.reshape(len(waiting), count, -1)[lucky, first[lucky]]
             waiting, tried = waiting[~lucky], tried + count
         return seeds
 
-    def _fresh(self, count: int, source: RandomSource) -> Seeds:
-        """Uniform seeds."""
+    def _draw_seeds(self, count: int, source: RandomSource) -> Seeds:
+        """Draws uniform seeds."""
         words = -(-self.generator.seed_bytes // 8)
         rows = source.words(count * words).view(np.uint8).reshape(count, 8 * words)
         return np.ascontiguousarray(rows[:, : self.generator.seed_bytes])
 
-    def _accepted(self, values: Array, users: Array, seeds: Seeds, source: RandomSource) -> NDArray[np.bool_]:
-        """Whether each seed is accepted for the value of the user beside it."""
+    def _accept(self, values: Array, users: Array, seeds: Seeds, source: RandomSource) -> NDArray[np.bool_]:
+        """Returns which seeds are accepted for the values of their users."""
         parts = [
-            _coins(self.given.acceptance(values[users[rows]], messages), source)
-            for rows, messages in self.expansion.parts(seeds)
+            _draw_booleans(self.inner_proposal.acceptance(values[users[rows]], messages), source)
+            for rows, messages in self.expansion.expand_blocks(seeds)
         ]
         return np.concatenate(parts)
 
     def expand(self, messages: Array) -> Array:
-        """The randomizer's messages that the seeds stand for."""
-        return self.reading.expand(messages)
+        """Returns the randomizer's messages for which the seeds stand.
 
-    # --- for tests ----------------------------------------------------------------------------------------------
+        Args:
+            messages: The seeds.
+
+        Returns:
+            One message per seed.
+
+        Raises:
+            ValueError: If a row is not a seed.
+        """
+        return self.estimator.expand(messages)
+
+    # --- Tests ---
 
     def table(self) -> OutputTable:
         raise ValueError(f"Compressed: 2^{self.message_bits} seeds cannot be written down as a table.")
@@ -266,14 +322,14 @@ class Compressed(Mechanism, HasTails):
     def examples(cls) -> Sequence[Compressed]:
         from shuffledp.mechanisms.combined.parallel import Parallel
         from shuffledp.mechanisms.combined.repeated import Repeated
-        from shuffledp.mechanisms.frequency.rappor import RAPPOR
-        from shuffledp.mechanisms.frequency.subset import Subset
-        from shuffledp.mechanisms.given.from_table import FromTable
+        from shuffledp.mechanisms.custom.table import FromTable
+        from shuffledp.mechanisms.frequency.subset_selection import Subset
+        from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
         from shuffledp.mechanisms.mean.gaussian import Gaussian
         from shuffledp.mechanisms.mean.laplace import Laplace
         from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
-        from shuffledp.mechanisms.vector.duchi import Duchi
-        from shuffledp.mechanisms.vector.privhs import PrivHS
+        from shuffledp.mechanisms.vector.duchi_and_harmony import Duchi
+        from shuffledp.mechanisms.vector.privunit_g import PrivHS
 
         return [
             cls(RAPPOR(2.0, 40)),
@@ -288,15 +344,15 @@ class Compressed(Mechanism, HasTails):
         ]
 
 
-def _log_up(number: float) -> float:
+def _log_rounded_up(number: float) -> float:
     with precision(128):
         return round_up(arb(number).log())
 
 
-def _coins(chances: Floats, source: RandomSource) -> NDArray[np.bool_]:
-    """True with each chance, rounded down to a multiple of 2^-64; a chance of 1 or more always."""
+def _draw_booleans(chances: Floats, source: RandomSource) -> NDArray[np.bool_]:
+    """Draws booleans with these probabilities, rounded down to multiples of 2^-64; True if one is 1 or more."""
     words = source.words(len(chances))
     sure = chances >= 1.0
     # A float below 1 times 2^64 is below 2^64, and exact.
-    thresholds = np.where(sure, 0.0, chances * float(WORD)).astype(np.uint64)
+    thresholds = np.where(sure, 0.0, chances * float(WORD_RANGE)).astype(np.uint64)
     return np.asarray(sure | (words < thresholds))

@@ -1,1 +1,1 @@
-"""Frequency oracles: how many users hold each option."""
+"""Frequency oracles: estimates of how many users hold each option."""

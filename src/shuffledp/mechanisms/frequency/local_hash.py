@@ -1,51 +1,99 @@
-"""Local hashing, a frequency oracle: randomized response on a random hash of the option, sent with its function."""
+"""Local hashing, a frequency oracle: randomized response on a random hash of the option, sent with the function."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shuffledp import argument
-from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.hash_support import HashSupport, InOwnBucket
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
-from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.sampling.hashed_option import HashedOption
-from shuffledp.sampling.linear_hash import best_prime_within, prime_at_least, prime_length
-from shuffledp.sampling.random import RandomSource
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Integers
+from shuffledp.mechanisms.base.domain import Category
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.proposal import UniformNumberProposal
+from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
+from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.sampling.hashing import HashMessages, best_prime_within, check_prime_buckets, prime_at_least
+from shuffledp.sampling.random_sources import RandomSource
 
-MOST_COMPARED = 1 << 12
-MOST_MESSAGES = 1 << 63
+# --- Estimator and test of messages that are a hash function and a bucket ---
+
+
+@dataclass(frozen=True)
+class HashSupportEstimator(SupportEstimator):
+    """Estimates counts from messages that support all options hashed to their bucket.
+
+    The statistic counts messages if there are few distinct ones, and is decoded at the end; else it counts the options'
+    supports.
+    """
+
+    hash_messages: HashMessages = field(kw_only=True)
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.hash_messages.statistic(messages)
+
+    def support_counts(self, total: Array) -> Array:
+        return self.hash_messages.supports(total)
+
+    def select(self, asked: SelectedOptions) -> Estimator:
+        return (
+            DecodedSupportEstimator(self, asked)
+            if self.hash_messages.is_message_count
+            else SelectedSupportEstimator(self, asked)
+        )
+
+    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
+        return self.hash_messages.supports_of_options(messages, asked.options)
+
+
+@dataclass(frozen=True)
+class BucketMembership:
+    """Called, returns for each option and message whether the message names the option's bucket."""
+
+    hash_messages: HashMessages
+
+    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(
+            self.hash_messages.compute_messages(messages // self.hash_messages.buckets, values) == messages
+        )
+
+
+MAX_PLANNED_LENGTH = 1 << 12
+MAX_MESSAGES = 1 << 63
 USERS_AT_ONCE = 1 << 13
-"""Small enough for arrays of them to stay in the cache, and in memory that is used again."""
+"""Small enough for the working arrays to stay in the cache and to reuse their memory."""
 
 
 @dataclass(frozen=True)
 class LocalHash(Mechanism):
-    """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
+    """Draws a hash function into l buckets; reports it with a uniform bucket with probability γ, else the true one.
 
     l is prime, by default the one with the least variance that gives fewer than 2^63 messages. The hash is h_a(x) = ⟨a,
-    digits of x⟩ over the field of l elements, a uniform on its m digits, where options are numbers of m digits in base
-    l: two options collide with probability 1/l exactly. γ = l/(e^ε + l − 1), rounded up to a multiple of 2^-64, which
-    keeps the ratio at most e^ε; the rest is drawn uniformly on integers. A message is the number a·l + bucket.
-
-    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
-    number of one of them, from 0. ``length``: l, how many buckets, a prime.
+    digits of x⟩ over the field of l elements, with a uniform vector a of m digits, where options are numbers of m
+    digits in base l: two options collide with probability 1/l exactly. γ = l/(e^ε + l − 1) is rounded up to a multiple
+    of 2^-64, which keeps the ratio at most e^ε; the rest is drawn uniformly on integers. A message is the number a·l +
+    bucket.
 
     Theorem: [VR] Table 1, local hash: p = q = e^ε, β = (1−1/l)(e^ε−1)/(e^ε+l−1); q_common = 1 if l ≥ d.
     Deviates: the printed β lacks the factor 1−1/l (erratum ME-2). An affine offset of the hash is left out: it cancels,
     as the law depends on bucket − h_a(x) alone, and option 0 in bucket 0 tells nothing.
+
+    Args:
+        epsilon: Local ε of every message.
+        options: Number of options d; a user's value is an option from 0 to d − 1.
+        length: Number of buckets l, a prime; None for the one with the least variance.
+
+    Raises:
+        ValueError: If a parameter is out of range, ``length`` is not prime, or there would be 2^63 messages or more.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.LocalHash(epsilon=2.0, options=1_000_000)
@@ -62,8 +110,8 @@ class LocalHash(Mechanism):
     name = "local-hash"
     task = "frequency"
     summary = "randomized response on a hash of the option; short messages for many options"
-    take_it = "For very many options in short messages; reading takes longer."
-    also_called = (
+    use_case = "For very many options in short messages; reading takes longer."
+    aliases = (
         "olh",
         "blh",
         "lh",
@@ -72,74 +120,83 @@ class LocalHash(Mechanism):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Lengths a third apart: among many users another one is best than for one message alone.
+        """Yields lengths about a third apart, as the best one among many users differs from that for a single message.
 
         Up to 4096 buckets the messages of all users are decoded together.
+
+        Args:
+            facts: Known facts of the task; none is used.
+
+        Yields:
+            ``length`` by name.
         """
         length = 2
-        while length < MOST_COMPARED:
+        while length < MAX_PLANNED_LENGTH:
             yield {"length": length}
             length = prime_at_least(length + 1 + length // 3)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", argument.count("LocalHash", "options", self.options, at_least=2))
-        object.__setattr__(self, "length", self._chosen_length())
-        assert self.region
-        if self.hashed.messages >= MOST_MESSAGES:
+        object.__setattr__(self, "epsilon", validation.positive_finite("LocalHash", "epsilon", self.epsilon))
+        object.__setattr__(self, "options", validation.count("LocalHash", "options", self.options, at_least=2))
+        object.__setattr__(self, "length", self._choose_length())
+        assert self.response
+        if self.hash_messages.messages >= MAX_MESSAGES:
             raise ValueError(
-                f"LocalHash: options and length must give fewer than 2^63 messages, got {self.hashed.messages} "
+                f"LocalHash: options and length must give fewer than 2^63 messages, got {self.hash_messages.messages} "
                 f"for {self.options} options and length {self.buckets}."
             )
 
-    def _chosen_length(self) -> int:
-        """l: the given length, or else the prime with the least variance."""
+    def _choose_length(self) -> int:
+        """Returns l: the given length, or else the prime with the least variance."""
         if self.length is None:
-            return best_prime_within(self.epsilon, self.options, MOST_MESSAGES)
-        return prime_length("LocalHash", "length", self.length, at_least=2)
+            return best_prime_within(self.epsilon, self.options, MAX_MESSAGES)
+        return check_prime_buckets("LocalHash", "length", self.length, at_least=2)
 
     @property
     def buckets(self) -> int:
-        """l: as given, or as chosen when the mechanism was made."""
+        """l, as given or as chosen by the constructor."""
         assert self.length is not None, "the constructor has chosen it"
         return self.length
 
     @cached_property
-    def hashed(self) -> HashedOption:
-        """The messages: l^m seeds, l buckets."""
-        return HashedOption(self.buckets, self.options)
+    def hash_messages(self) -> HashMessages:
+        """The messages: l^m hash functions and l buckets."""
+        return HashMessages(self.buckets, self.options)
 
     @cached_property
-    def region(self) -> OwnRegion:
-        """A user's region is the own bucket, of every hash function."""
-        return OwnRegion("LocalHash", self.epsilon, Fraction(1, self.buckets))
+    def response(self) -> TwoLevelResponse:
+        """The messages with the option's own bucket, for every hash function."""
+        return TwoLevelResponse("LocalHash", self.epsilon, Fraction(1, self.buckets))
 
     @cached_property
-    def values(self) -> OneOption:
-        return OneOption("LocalHash", self.options)
+    def domain(self) -> Category:
+        return Category("LocalHash", self.options)
 
     @cached_property
-    def law(self) -> RegionLaw:
-        """Any two options; only the seed 0 puts all options into one bucket, as the powers of l are among them."""
-        l, messages = self.buckets, self.hashed.messages
-        # With m = 1 two options collide only where all do.
-        q_common = 1.0 if self.hashed.degree == 1 else None
-        return RegionLaw(
-            self.region,
-            only_one=Fraction(l - 1, l * l),
-            always=Fraction(1, messages),
+    def law(self) -> TwoLevelLaw:
+        """The law of any two options; only the hash function 0 puts all options into one bucket.
+
+        The powers of l are among the options.
+        """
+        l, messages = self.buckets, self.hash_messages.messages
+        # With m = 1, two options collide only if all do.
+        q_common = 1.0 if self.hash_messages.degree == 1 else None
+        return TwoLevelLaw(
+            self.response,
+            exclusive_share=Fraction(l - 1, l * l),
+            common_share=Fraction(1, messages),
             q_common=q_common,
-            attacked=tuple(self._attacks()),
+            attack_pairs=tuple(self._build_attacks()),
             tight=True,
             covers_mixtures=True,
-            space=(self.name, self.options, self.buckets),
+            space_key=(self.name, self.options, self.buckets),
         )
 
-    def _attacks(self) -> Iterator[HidingPair]:
-        """Options 0 and 1, where all others hold a third one, or 0 where there is none.
+    def _build_attacks(self) -> Iterator[HidingPair]:
+        """Yields the attacks on options 0 and 1 where all others hold a third option, or 0 if there is none.
 
-        The third may be 2, on the line through the pair (2·h(1) is its place): two collide only where all three do. Or,
-        with m > 1, it is l: the places of the three are independent.
+        The third option may be 2, on the line through the pair (its hash is 2·h(1)): two of them collide only if all
+        three do. Or, with m > 1, it is l: the hashes of the three are independent.
         """
         l, every = self.buckets, list(product((True, False), repeat=3))
         if l > 2 or self.options == 2:
@@ -149,40 +206,49 @@ class LocalHash(Mechanism):
             shares[False, False, True] = only_one if third else Fraction(0)
             shares[True, True, True] = Fraction(1, l * l)
             shares[False, False, False] = 1 - sum(shares.values(), start=Fraction(0))
-            yield self.region.attack(shares, symmetric=third)
-        if self.hashed.degree > 1:
+            yield self.response.attack(shares, symmetric=third)
+        if self.hash_messages.degree > 1:
             shares = {inside: Fraction((l - 1) ** (3 - sum(inside)), l**3) for inside in every}
-            yield self.region.attack(shares, symmetric=True)
+            yield self.response.attack(shares, symmetric=True)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("LocalHash", self.hashed.messages)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("LocalHash", self.hash_messages.messages)
 
     @cached_property
-    def reading(self) -> HashSupport:
-        own, other = self.region.inside / self.buckets, Fraction(1, self.buckets)
-        return HashSupport(self.options, own, other, hashed=self.hashed)
+    def estimator(self) -> HashSupportEstimator:
+        own, other = self.response.inside_density / self.buckets, Fraction(1, self.buckets)
+        return HashSupportEstimator(self.options, own, other, hash_messages=self.hash_messages)
 
     @cached_property
-    def reference(self) -> UniformNumber:
-        return UniformNumber(self.region, InOwnBucket(self.hashed), self.hashed.messages)
+    def proposal(self) -> UniformNumberProposal:
+        return UniformNumberProposal(self.response, BucketMembership(self.hash_messages), self.hash_messages.messages)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        l, honest = self.buckets, 1 - self.region.uniform_share
+        """Returns one hash function with a bucket per user.
+
+        Args:
+            values: Checked options, one per user.
+            source: Source of randomness.
+
+        Returns:
+            One message per user.
+        """
+        l, honest = self.buckets, 1 - self.response.uniform_share
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             own = values[start : start + USERS_AT_ONCE]
-            messages = source.below(self.hashed.messages, len(own))
+            messages = source.integers_below(self.hash_messages.messages, len(own))
             seeds = messages // l
-            truth = self.hashed.own_messages(seeds, own)
+            truth = self.hash_messages.compute_messages(seeds, own)
             np.copyto(messages, truth, where=source.coins(honest, len(own)))
             result[start : start + len(own)] = messages
         return result
 
     def table(self) -> OutputTable:
-        messages = self.hashed.messages
-        high, low = self.region.inside / messages, self.region.outside / messages
-        rows = tuple(tuple(high if hit else low for hit in column) for column in self.hashed.own_columns().T)
+        messages = self.hash_messages.messages
+        high, low = self.response.inside_density / messages, self.response.outside_density / messages
+        rows = tuple(tuple(high if hit else low for hit in column) for column in self.hash_messages.support_matrix().T)
         return OutputTable(np.arange(self.options), np.arange(messages), rows)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""PI-RAPPOR, a frequency oracle: RAPPOR with pairwise independent bits, so that two numbers tell all of them."""
+"""PI-RAPPOR, a frequency oracle: RAPPOR with pairwise independent bits, all of which two numbers encode."""
 
 from __future__ import annotations
 
@@ -14,57 +14,61 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp import argument
-from shuffledp.array import Array, Bytes, Integers
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.asked import Asked
-from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.own_region import Kinds, OwnRegion, RegionLaw, Regions
-from shuffledp.mechanisms.parts.reading import Reading
-from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import DecodedSupports, SomeSupports, SupportReading
-from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import Mask, Wire, integers_of_wire, wire_of_integers
-from shuffledp.numerics.ball import precision
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.sampling import line_decoding
-from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
-from shuffledp.sampling.random import RandomSource
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Bytes, Integers
+from shuffledp.mechanisms.base.domain import Category
+from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, decode_integers, encode_integers
+from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
+from shuffledp.mechanisms.base.law import check_informative_epsilon
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.proposal import UniformNumberProposal
+from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
+from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
+from shuffledp.numerics.intervals import precision
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.sampling import hashing
+from shuffledp.sampling.hashing import check_prime_buckets, prime_at_least, prime_at_most
+from shuffledp.sampling.random_sources import RandomSource
 
 REPLACEMENT, DELETION = "replacement", "deletion"
-LARGEST_PRIME = 1 << 31
+MAX_PRIME = 1 << 31
 """Products of two numbers below it stay below 2^62."""
-LARGEST_EXPONENT = 64.0
-"""From here on one number is the whole arc, for every prime that is allowed."""
-ALLOWED_LOSS = 0.01
-"""How much larger than with real arcs the total variance may be for a prime to be chosen by default."""
-MOST_SUMS = 1 << 27
-"""Heights of lines at a third option that are counted one by one."""
+MAX_EXPONENT = 64.0
+"""From here on the arc is one number, for every prime that is allowed."""
+MAX_VARIANCE_INCREASE = 0.01
+"""Largest relative increase of the total variance, over a real arc, for a prime to be chosen by default."""
+MAX_ENUMERATED_HEIGHTS = 1 << 27
+"""Largest number of heights of lines at a third option that are counted one by one."""
 USERS_AT_ONCE = 1 << 14
-"""Users encoded at a time, so that the working arrays stay in the processor's cache."""
+"""Number of users encoded at a time, so that the working arrays stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
 class PIRAPPOR(Mechanism):
-    """Report a line φ(j) = φ0 + φ1·j modulo a prime P ≥ d that runs through 0 … T−1 at the own option with chance α1.
+    """Reports a line φ(j) = φ0 + φ1·j modulo a prime P ≥ d that is below T at the true option with probability α1.
 
-    Option j's bit is [φ(j) < T]: 1 with probability α0 = T/P unless j is one's own; any two bits are independent.
-    Client: the own bit is 1 with probability α1; φ1 uniform, φ(x) uniform among those with that bit, φ0 = φ(x) − x·φ1,
-    all drawn exactly on integers. ``variant`` "replacement": α1 = 1/2, T = ⌈P/(e^ε+1)⌉, ratio (P−T)/T ≤ e^ε.
-    "deletion": α1 = 1 − α0, T = ⌈P/(e^{ε/2}+1)⌉: every law is within (P−T)/T ≤ e^{ε/2} of the uniform one, two laws
-    within its square; ``PIRAPPOR.deletion`` takes the deletion ε. By default P is the smallest prime found whose total
-    variance is at most 1% above that of a real arc P/(e^ε+1). A message is the number φ1·P + φ0.
-
-    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
-    number of one of them, from 0. ``prime``: P, how many values a line may take. ``variant``: "replacement" or
-    "deletion", which has more noise where neighbours replace a value.
+    Option j's bit is [φ(j) < T]: 1 with probability α0 = T/P unless j is the true option; any two bits are independent.
+    The client draws the true option's bit, 1 with probability α1; φ1 uniform, φ(x) uniform among those with that bit,
+    φ0 = φ(x) − x·φ1, all exactly on integers. ``variant`` "replacement": α1 = 1/2, T = ⌈P/(e^ε+1)⌉, ratio (P−T)/T ≤
+    e^ε. "deletion": α1 = 1 − α0, T = ⌈P/(e^{ε/2}+1)⌉: every law is within (P−T)/T ≤ e^{ε/2} of the uniform one, two
+    laws within its square; ``PIRAPPOR.deletion`` takes the deletion ε. By default P is the smallest prime found whose
+    total variance is at most 1% above that of a real arc P/(e^ε+1). A message is the number φ1·P + φ0.
 
     Theorem: [LC] Lemmas 4.1, 4.2, B.5: p = q = α1(1−α0)/(α0(1−α1)), β = α1 − α0; variance of ĉ_j
     c_j(1−α0−α1)/(α1−α0) + nα0(1−α0)/(α1−α0)².
     Requires: ε > 0 finite; d ≥ 2; P prime, d ≤ P < 2^31, 2T < P.
     Deviates: P ≥ d suffices, print has P > d; Lemma 4.1 prints ratios for ε (erratum LC-1). ``epsilon`` is the
     replacement guarantee in both variants.
+
+    Args:
+        epsilon: Local ε of every message.
+        options: Number of options d; a user's value is an option from 0 to d − 1.
+        variant: "replacement" or "deletion"; the latter has more noise if neighbours replace a value.
+        prime: Prime P, the number of values of a line; None to choose it.
+
+    Raises:
+        ValueError: If a parameter is out of range, ``prime`` is not prime or below ``options``, or ε is too small for
+            it.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.PIRAPPOR(epsilon=1.0, options=10_000)
@@ -82,113 +86,134 @@ class PIRAPPOR(Mechanism):
     name = "pi-rappor"
     task = "frequency"
     summary = "RAPPOR with pairwise independent bits: two numbers modulo a prime instead of one bit per option"
-    take_it = "For many options, as accurate as RAPPOR in short messages."
-    also_called = (
+    use_case = "For many options, as accurate as RAPPOR in short messages."
+    aliases = (
         "pirappor",
         "compressed-rappor",
     )
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields both variants.
+
+        Args:
+            facts: Known facts of the task; none is used.
+
+        Yields:
+            ``variant`` by name.
+        """
         yield from ({"variant": variant} for variant in (REPLACEMENT, DELETION))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", informative_epsilon("PIRAPPOR", self.epsilon))
-        options = argument.count("PIRAPPOR", "options", self.options, at_least=2)
+        object.__setattr__(self, "epsilon", check_informative_epsilon("PIRAPPOR", self.epsilon))
+        options = validation.count("PIRAPPOR", "options", self.options, at_least=2)
         object.__setattr__(self, "options", options)
         if self.variant not in (REPLACEMENT, DELETION):
             raise ValueError(f"PIRAPPOR: variant must be {REPLACEMENT} or {DELETION}, got {self.variant!r}.")
-        if options >= LARGEST_PRIME:
+        if options >= MAX_PRIME:
             raise ValueError(f"PIRAPPOR: options must be below 2^31, got {options}.")
-        object.__setattr__(self, "prime", self._chosen_prime())
-        if 2 * self.arc >= self.field:
+        object.__setattr__(self, "prime", self._choose_prime())
+        if 2 * self.arc >= self.field_size:
             raise ValueError(
-                f"PIRAPPOR: epsilon is too small for the {self.field} numbers modulo the prime, got {self.epsilon!r}."
+                f"PIRAPPOR: epsilon is too small for the {self.field_size} numbers modulo the prime, got "
+                f"{self.epsilon!r}."
             )
 
-    def _chosen_prime(self) -> int:
-        """P: the given prime, or else one that costs little variance."""
+    def _choose_prime(self) -> int:
+        """Returns P: the given prime, or else one that costs little variance."""
         if self.prime is None:
             return _best_prime(self._exponent, self.options, self.variant)
-        prime = prime_length("PIRAPPOR", "prime", self.prime, at_least=self.options)
-        if prime >= LARGEST_PRIME:
+        prime = check_prime_buckets("PIRAPPOR", "prime", self.prime, at_least=self.options)
+        if prime >= MAX_PRIME:
             raise ValueError(f"PIRAPPOR: prime must be below 2^31, got {prime}.")
         return prime
 
     @classmethod
     def deletion(cls, epsilon: float, options: int, prime: int | None = None) -> PIRAPPOR:
-        """The variant whose laws are all within e^{±epsilon} of the uniform law; its local ε is twice that."""
-        return cls(2 * argument.positive_finite("PIRAPPOR", "epsilon", epsilon), options, DELETION, prime)
+        """Returns the variant whose laws are all within e^{±epsilon} of the uniform law.
+
+        Args:
+            epsilon: Deletion ε; the local ε is twice that.
+            options: Number of options.
+            prime: Prime P; None to choose it.
+
+        Returns:
+            The mechanism with ``variant`` "deletion".
+
+        Raises:
+            ValueError: As for the constructor.
+        """
+        return cls(2 * validation.positive_finite("PIRAPPOR", "epsilon", epsilon), options, DELETION, prime)
 
     @property
     def _exponent(self) -> float:
-        """The log of the ratio between a bit and its opposite."""
-        return min(self.epsilon if self.variant == REPLACEMENT else self.epsilon / 2, LARGEST_EXPONENT)
+        """The logarithm of the ratio between the probabilities of a bit and its opposite."""
+        return min(self.epsilon if self.variant == REPLACEMENT else self.epsilon / 2, MAX_EXPONENT)
 
     @property
-    def field(self) -> int:
-        """P: as given, or as chosen when the mechanism was made."""
+    def field_size(self) -> int:
+        """P, as given or as chosen by the constructor."""
         assert self.prime is not None, "the constructor has chosen it"
         return self.prime
 
     @cached_property
     def arc(self) -> int:
-        """T = ⌈P/(e^ε+1)⌉, of the numbers that give a 1."""
+        """T = ⌈P/(e^ε+1)⌉, the number of values that give a 1."""
         with precision(192):
-            whole = (self.field / (arb(self._exponent).exp() + 1)).ceil().unique_fmpz()
+            whole = (self.field_size / (arb(self._exponent).exp() + 1)).ceil().unique_fmpz()
         assert whole is not None, "e^ε is irrational"
         return int(whole)
 
     @cached_property
-    def region(self) -> OwnRegion:
-        """An option's region is the lines that give it a 1."""
-        other = Fraction(self.arc, self.field)
-        return OwnRegion("PIRAPPOR", self.epsilon, other, (1 - self._own_chance) / (1 - other))
+    def response(self) -> TwoLevelResponse:
+        """The lines that give an option a 1."""
+        other = Fraction(self.arc, self.field_size)
+        return TwoLevelResponse("PIRAPPOR", self.epsilon, other, (1 - self._true_bit_probability) / (1 - other))
 
     @property
-    def _own_chance(self) -> Fraction:
-        """α1."""
-        return Fraction(1, 2) if self.variant == REPLACEMENT else 1 - Fraction(self.arc, self.field)
+    def _true_bit_probability(self) -> Fraction:
+        """α1, the probability that the true option's bit is 1."""
+        return Fraction(1, 2) if self.variant == REPLACEMENT else 1 - Fraction(self.arc, self.field_size)
 
     @cached_property
-    def values(self) -> OneOption:
-        return OneOption("PIRAPPOR", self.options)
+    def domain(self) -> Category:
+        return Category("PIRAPPOR", self.options)
 
     @cached_property
-    def law(self) -> RegionLaw:
-        other = self.region.share
-        # A line that gives two options a 1 is rarer for an option to which it gives 0, if there is any.
-        both_is_all = self._through_all == self.arc**2
+    def law(self) -> TwoLevelLaw:
+        other = self.response.share
+        # A line that gives two options a 1 is rarer for an option to which it gives a 0, if there is any.
+        both_is_all = self._common_line_count == self.arc**2
         return LineLaw(
-            self.region,
-            only_one=other * (1 - other),
-            always=Fraction(self._through_all, self.field**2),
+            self.response,
+            exclusive_share=other * (1 - other),
+            common_share=Fraction(self._common_line_count, self.field_size**2),
             q_common=1.0 if both_is_all else None,
-            attacked=(self._attack(),),
+            attack_pairs=(self._build_attack(),),
             tight=True,
-            space=(self.name, self.options, self.field, self.arc),
+            space_key=(self.name, self.options, self.field_size, self.arc),
             options=self.options,
-            prime=self.field,
+            prime=self.field_size,
             arc=self.arc,
         )
 
     @property
-    def _through_all(self) -> int:
-        """How many lines give every option a 1.
+    def _common_line_count(self) -> int:
+        """The number of lines that give every option a 1.
 
-        As 2T < P, such a line is an arithmetic progression of whole numbers below T, for a step of either sign.
+        As 2T < P, such a line is an arithmetic progression of whole numbers below T, with a step of either sign.
         """
         reach, last = self.options - 1, self.arc - 1
         steps = last // reach
         return self.arc * (1 + 2 * steps) - reach * steps * (steps + 1)
 
-    def _attack(self) -> HidingPair:
-        """Options 0 and 2 where all others hold 1; with two options only, 0 and 1 where they hold 0.
+    def _build_attack(self) -> HidingPair:
+        """Returns options 0 and 2 where all others hold 1; with two options only, 0 and 1 where all others hold 0.
 
         A line with heights a and b at 0 and 2, both below T < P/2, has height (a+b)/2 < T at 1 if a+b is even, else
         (a+b+P)/2, which is at least T: ⌈T²/2⌉ lines are below T at all three.
         """
-        prime, arc = self.field, self.arc
+        prime, arc = self.field_size, self.arc
         shares = dict.fromkeys(product((True, False), repeat=3), 0)
         if self.options == 2:
             shares |= {(True, True, True): arc**2, (True, False, True): arc * (prime - arc)}
@@ -204,51 +229,62 @@ class PIRAPPOR(Mechanism):
                     1: arc * prime - 2 * arc**2 + three,
                     0: prime**2 - 3 * arc * prime + 3 * arc**2 - three,
                 }[held]
-        cells: dict[Regions, Fraction] = {inside: Fraction(count, prime**2) for inside, count in shares.items()}
-        return self.region.attack(cells, symmetric=self.options > 2)
+        cells: dict[SetMembership, Fraction] = {inside: Fraction(count, prime**2) for inside, count in shares.items()}
+        return self.response.attack(cells, symmetric=self.options > 2)
 
     @cached_property
-    def wire(self) -> LineWire:
-        return LineWire("PIRAPPOR", self.field)
+    def encoding(self) -> LineEncoding:
+        return LineEncoding("PIRAPPOR", self.field_size)
 
     @cached_property
-    def reading(self) -> LineReading:
-        """α1 at one's own option, α0 = T/P at the others."""
-        return LineReading(self.options, self._own_chance, self.region.share, prime=self.field, arc=self.arc)
+    def estimator(self) -> LineEstimator:
+        """Support counts with probability α1 at the true option and α0 = T/P at the others."""
+        return LineEstimator(
+            self.options, self._true_bit_probability, self.response.share, prime=self.field_size, arc=self.arc
+        )
 
     @cached_property
-    def reference(self) -> UniformNumber:
-        return UniformNumber(self.region, RunsThroughArc(self.field, self.arc), self.field**2)
+    def proposal(self) -> UniformNumberProposal:
+        return UniformNumberProposal(self.response, ArcMembership(self.field_size, self.arc), self.field_size**2)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Returns one line per user.
+
+        Args:
+            values: Checked options, one per user.
+            source: Source of randomness.
+
+        Returns:
+            One message φ1·P + φ0 per user.
+        """
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            result[start : start + len(part)] = self._lines(part, source)
+            result[start : start + len(part)] = self._draw_lines(part, source)
         return result
 
-    def _lines(self, values: Array, source: RandomSource) -> Array:
-        users, prime, arc = len(values), self.field, self.arc
-        ones = self._own_bits(users, source)
-        heights = source.below(prime - arc, users)
+    def _draw_lines(self, values: Array, source: RandomSource) -> Array:
+        users, prime, arc = len(values), self.field_size, self.arc
+        ones = self._draw_true_bits(users, source)
+        heights = source.integers_below(prime - arc, users)
         heights += arc
-        np.copyto(heights, source.below(arc, users), where=ones)
-        slopes = source.below(prime, users)
+        np.copyto(heights, source.integers_below(arc, users), where=ones)
+        slopes = source.integers_below(prime, users)
         heights += slopes * (prime - values)
-        # Division by one number is fast, the remainder is not.
+        # Division by one constant is fast, the remainder is not.
         heights -= heights // prime * prime
         slopes *= prime
         slopes += heights
         return slopes
 
-    def _own_bits(self, users: int, source: RandomSource) -> NDArray[np.bool_]:
+    def _draw_true_bits(self, users: int, source: RandomSource) -> NDArray[np.bool_]:
         if self.variant == REPLACEMENT:
             return source.coins(Fraction(1, 2), users)
-        return np.asarray(source.below(self.field, users) >= self.arc)
+        return np.asarray(source.integers_below(self.field_size, users) >= self.arc)
 
     def table(self) -> OutputTable:
-        every, lines, owns = np.arange(self.options), np.arange(self.field**2), self.reference.owns
-        high, low = self.region.inside / len(lines), self.region.outside / len(lines)
+        every, lines, owns = np.arange(self.options), np.arange(self.field_size**2), self.proposal.in_response_set
+        high, low = self.response.inside_density / len(lines), self.response.outside_density / len(lines)
         rows = tuple(tuple(high if hit else low for hit in owns(np.full_like(lines, x), lines)) for x in every)
         return OutputTable(every, lines, rows)
 
@@ -263,27 +299,27 @@ class PIRAPPOR(Mechanism):
 
 
 @dataclass(frozen=True)
-class LineLaw(RegionLaw):
-    """Lines that are below T at an option: any two options are independent, and three as their numbers have it."""
+class LineLaw(TwoLevelLaw):
+    """The law of lines that are below T at an option: any two options are independent, any three need not be."""
 
     options: int = field(kw_only=True)
     prime: int = field(kw_only=True)
     arc: int = field(kw_only=True)
 
-    def families(self, hider: OwnRegion) -> Sequence[Kinds]:
-        """By how many lines are below T at three options, from the fewest to the most."""
-        both = self.region.share**2
+    def pair_families(self, hider: TwoLevelResponse) -> Sequence[HidingPairs]:
+        """Returns one family, for the fewest to the most lines that are below T at three options."""
+        both = self.response.share**2
         if self.options == 2:
-            return [self.region.kinds_alike(both, (), hider)]
-        if self.prime * self.arc**2 > MOST_SUMS:
-            return super().families(hider)
-        together = [Fraction(lines, self.prime**2) for lines in self._through_three()]
-        return [self.region.kinds_alike(both, together, hider)]
+            return [self.response.extreme_pairs_by_overlap(both, (), hider)]
+        if self.prime * self.arc**2 > MAX_ENUMERATED_HEIGHTS:
+            return super().pair_families(hider)
+        together = [Fraction(lines, self.prime**2) for lines in self._triple_line_range()]
+        return [self.response.extreme_pairs_by_overlap(both, together, hider)]
 
-    def _through_three(self) -> tuple[int, int]:
-        """The fewest and the most lines below T at three options i, j, k, whichever they are.
+    def _triple_line_range(self) -> tuple[int, int]:
+        """Returns the fewest and the most lines below T at three options i, j, k, over all of them.
 
-        With heights a and b at i and j the height at k is (1−c)a + cb modulo P, c = (k−i)/(j−i): every c but 0 and 1.
+        With heights a and b at i and j, the height at k is (1−c)a + cb modulo P, c = (k−i)/(j−i): every c but 0 and 1.
         """
         heights = np.arange(self.arc)
         counts = []
@@ -294,8 +330,8 @@ class LineLaw(RegionLaw):
 
 
 @dataclass(frozen=True)
-class RunsThroughArc:
-    """Whether each line gives the option beside it a 1."""
+class ArcMembership:
+    """Called, returns for each option and line whether the line gives the option a 1."""
 
     prime: int
     arc: int
@@ -306,10 +342,10 @@ class RunsThroughArc:
 
 
 @dataclass(frozen=True)
-class LineWire(Wire):
-    """Slope and offset, two numbers below the prime, side by side."""
+class LineEncoding(Encoding):
+    """Encodes slope and offset, two numbers below the prime, side by side."""
 
-    who: str
+    error_prefix: str
     prime: int
 
     @property
@@ -321,23 +357,23 @@ class LineWire(Wire):
         return 2 * self._number_bits
 
     @property
-    def expected(self) -> str:
+    def expected_format(self) -> str:
         return f"numbers below the prime {self.prime}"
 
     def pack(self, messages: Array) -> Bytes:
         slopes, offsets = np.divmod(messages, self.prime)
-        return wire_of_integers(slopes << self._number_bits | offsets, self.bits)
+        return encode_integers(slopes << self._number_bits | offsets, self.bits)
 
-    def read(self, rows: Bytes) -> tuple[Array, Mask]:
-        both = integers_of_wire(rows)
+    def decode_rows(self, rows: Bytes) -> tuple[Array, ValidRows]:
+        both = decode_integers(rows)
         slopes, offsets = both >> self._number_bits, both & (1 << self._number_bits) - 1
         good = (slopes >= 0) & (slopes < self.prime) & (offsets < self.prime)
         return np.asarray(slopes * self.prime + offsets), good
 
 
 @dataclass(frozen=True)
-class LineReading(SupportReading):
-    """A line supports the options to which it gives a 1."""
+class LineEstimator(SupportEstimator):
+    """Estimates counts from lines that support the options to which they give a 1."""
 
     _: KW_ONLY
     prime: int
@@ -345,28 +381,28 @@ class LineReading(SupportReading):
 
     @property
     def counts_messages(self) -> bool:
-        """Whether ``accumulate`` counts messages, and ``finish`` decodes; else ``accumulate`` decodes."""
-        return self.prime**2 <= line_decoding.MOST_CELLS
+        """True if ``accumulate`` counts messages and ``finish`` decodes them; else ``accumulate`` decodes."""
+        return self.prime**2 <= hashing.MAX_CELLS
 
     def accumulate(self, messages: Array) -> Array:
         if self.counts_messages:
             return np.bincount(messages, minlength=self.prime**2)
-        return line_decoding.supports_of_lines(messages, self.prime, self.arc, self.options)
+        return hashing.supports_of_lines(messages, self.prime, self.arc, self.options)
 
-    def supports(self, total: Array) -> Array:
+    def support_counts(self, total: Array) -> Array:
         if self.counts_messages:
-            return line_decoding.supports_of_counts(total, self.prime, self.arc, self.options)
+            return hashing.line_supports_of_counts(total, self.prime, self.arc, self.options)
         return total
 
-    def some(self, asked: Asked) -> Reading:
-        return DecodedSupports(self, asked) if self.counts_messages else SomeSupports(self, asked)
+    def select(self, asked: SelectedOptions) -> Estimator:
+        return DecodedSupportEstimator(self, asked) if self.counts_messages else SelectedSupportEstimator(self, asked)
 
-    def supports_of(self, messages: Array, asked: Asked) -> Integers:
-        return line_decoding.supports_of_some(messages, self.prime, self.arc, asked.options)
+    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
+        return hashing.supports_of_line_options(messages, self.prime, self.arc, asked.options)
 
 
 def _best_prime(exponent: float, options: int, variant: str) -> int:
-    """The smallest candidate whose total variance is near that of a real arc, or else the one with the least."""
+    """Returns the smallest candidate whose total variance is near that of a real arc, or else that with the least."""
     share = 1 / (math.exp(exponent) + 1)
 
     def loss(prime: int) -> float:
@@ -378,20 +414,23 @@ def _best_prime(exponent: float, options: int, variant: str) -> int:
         lost = loss(prime)
         if lost < least:
             best, least = prime, lost
-        if lost <= ALLOWED_LOSS:
+        if lost <= MAX_VARIANCE_INCREASE:
             break
     return best
 
 
 def _candidates(share: float, options: int) -> Iterator[int]:
-    """Growing primes up to 1/share, the first one, and those just below a multiple of 1/share: T is hardly rounded."""
+    """Yields growing primes up to 1/share, the first one, and those just below a multiple of 1/share.
+
+    For the latter, T is hardly rounded.
+    """
     size = float(options)
-    while size < min(1 / share, LARGEST_PRIME / 2):
+    while size < min(1 / share, MAX_PRIME / 2):
         yield prime_at_least(math.ceil(size))
         size *= 1.25
     yield prime_at_least(options)
     arc = math.ceil(options * share)
-    while arc / share < LARGEST_PRIME:
+    while arc / share < MAX_PRIME:
         prime = prime_at_most(max(2, math.floor(arc / share)))
         if prime >= options:
             yield prime
@@ -399,7 +438,7 @@ def _candidates(share: float, options: int) -> Iterator[int]:
 
 
 def _total_variance(other: float, options: int, variant: str) -> float:
-    """Summed over all options, per user, by [LC] Lemma 4.2; infinite where nothing is told."""
+    """Returns the variance summed over all options, per user, by [LC] Lemma 4.2; infinite if nothing is revealed."""
     own = 0.5 if variant == REPLACEMENT else 1 - other
     if own <= other:
         return math.inf

@@ -1,4 +1,4 @@
-"""Projective geometry response, a frequency oracle: report a point that is likelier to be orthogonal to the own one."""
+"""Projective geometry response, a frequency oracle: a point that is likelier to be orthogonal to the option's point."""
 
 from __future__ import annotations
 
@@ -11,52 +11,55 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp import argument
-from shuffledp.array import Array, Integers
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.asked import Asked
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
-from shuffledp.mechanisms.parts.reading import Reading
-from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import DecodedSupports, SomeSupports, SupportReading
-from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
-from shuffledp.sampling.projective_space import ProjectiveSpace, points
-from shuffledp.sampling.random import RandomSource
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Integers
+from shuffledp.mechanisms.base.domain import Category
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.proposal import UniformNumberProposal
+from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
+from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
+from shuffledp.privacy.dominating_pairs import HidingPair
+from shuffledp.sampling.geometry import ProjectiveSpace, number_of_points
+from shuffledp.sampling.hashing import check_prime_buckets, prime_at_least, prime_at_most
+from shuffledp.sampling.random_sources import RandomSource
 
-MOST_POINTS, MOST_COUNTED = 1 << 62, 1 << 26
-"""Of a space, and of one whose points can be counted one by one, which takes about 48 bytes each."""
-BYTES_OF_A_POINT = 48
-FEW_POINTS = 1 << 20
-"""Options whose whole histogram can be read by default, and points that are decoded together also for some of them."""
-LARGEST_BASE = 1 << 31
+MAX_POINTS, MAX_COUNTED_POINTS = 1 << 62, 1 << 26
+"""Most points of a space, and of one whose points are counted one by one (about 48 bytes each)."""
+BYTES_PER_POINT = 48
+MAX_HISTOGRAM_POINTS = 1 << 20
+"""Most options for which the default prime allows a full histogram; most points that are always decoded together."""
+MAX_BASE = 1 << 31
 """Products of two numbers below it stay below 2^62."""
-LARGEST_EXPONENT = 30.0
-"""Beyond, e^ε is above every prime that is considered."""
-PRIMES_EACH_WAY = 6
+MAX_EXPONENT = 30.0
+"""Beyond it, e^ε exceeds every prime that is considered."""
+PRIMES_PER_SIDE = 6
 USERS_AT_ONCE = 1 << 14
-"""Users encoded at a time, so that the working arrays stay in the processor's cache."""
+"""Number of users encoded at a time, so that the working arrays stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
 class ProjectiveGeometry(Mechanism):
-    """Report a uniform point of a projective space with probability γ, else a uniform one orthogonal to the own point.
+    """Reports a uniform point of a projective space with probability γ, else a uniform one orthogonal to the option's.
 
     Options are the first points of the space of t coordinates over the numbers modulo a prime q, t the smallest that
-    has K = (q^t−1)/(q−1) ≥ d points; every point is orthogonal to c₁ = (q^{t−1}−1)/(q−1) others or itself, every two
-    to c₂ = (q^{t−2}−1)/(q−1). γ = 1/(1 + (e^ε−1)c₁/K), rounded up to a multiple of 2^-64, keeps the ratio at most e^ε.
-    A uniform point is that of a uniform vector other than 0; an orthogonal one has one coordinate solved for. By
-    default q gives the least variance for an option that is not held. A message is the number of the point.
-
-    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
-    number of one of them, from 0. ``prime``: q, best near e^ε + 1.
+    has K = (q^t−1)/(q−1) ≥ d points; every point is orthogonal to c₁ = (q^{t−1}−1)/(q−1) points, possibly itself, every
+    two to c₂ = (q^{t−2}−1)/(q−1). γ = 1/(1 + (e^ε−1)c₁/K), rounded up to a multiple of 2^-64, keeps the ratio at most
+    e^ε. A uniform point is that of a uniform vector other than 0; for an orthogonal one, one coordinate is solved for.
+    By default q gives the least variance for an option that nobody holds. A message is the index of the point.
 
     Theorem: projective geometry response: p = q = e^ε, β = (e^ε−1)(c₁−c₂)w, w = 1/((e^ε−1)c₁+K); s = e^ε·c₁·w,
     r = w(e^ε·c₂+c₁−c₂).
     Requires: ε > 0 finite; d ≥ 2; q at most 2^31, K at most 2^62.
+
+    Args:
+        epsilon: Local ε of every message.
+        options: Number of options d; a user's value is an option from 0 to d − 1.
+        prime: Prime q, best near e^ε + 1; None for the one with the least variance.
+
+    Raises:
+        ValueError: If a parameter is out of range, or ``prime`` is not prime or gives too many points.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.ProjectiveGeometry(epsilon=1.0, options=1000)
@@ -74,122 +77,136 @@ class ProjectiveGeometry(Mechanism):
     name = "projective-geometry"
     task = "frequency"
     summary = "projective geometry response: one point number, as accurate as subsets, decoded by Fourier transforms"
-    take_it = "For many options, as accurate as subsets in short messages."
-    also_called = (
+    use_case = "For many options, as accurate as subsets in short messages."
+    aliases = (
         "pgr",
         "pg",
     )
 
     def __post_init__(self) -> None:
         who = "ProjectiveGeometry"
-        object.__setattr__(self, "epsilon", argument.positive_finite(who, "epsilon", self.epsilon))
-        object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
-        if self.options > MOST_POINTS // 2:
+        object.__setattr__(self, "epsilon", validation.positive_finite(who, "epsilon", self.epsilon))
+        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
+        if self.options > MAX_POINTS // 2:
             raise ValueError(f"{who}: options must be at most 2^61, got {self.options}.")
-        object.__setattr__(self, "prime", self._chosen_prime())
-        if self.prime is not None and self.prime > LARGEST_BASE:
-            raise ValueError(f"{who}: prime must be at most {LARGEST_BASE}, got {self.prime}.")
-        if self.outputs > MOST_POINTS:
+        object.__setattr__(self, "prime", self._choose_prime())
+        if self.prime is not None and self.prime > MAX_BASE:
+            raise ValueError(f"{who}: prime must be at most {MAX_BASE}, got {self.prime}.")
+        if self.outputs > MAX_POINTS:
             raise ValueError(f"{who}: prime must give at most 2^62 points, got {self.outputs}.")
-        assert self.region
+        assert self.response
 
-    def _chosen_prime(self) -> int:
-        """q: the given prime, or else the one with the least variance."""
+    def _choose_prime(self) -> int:
+        """Returns q: the given prime, or else the one with the least variance."""
         if self.prime is None:
             return best_base(self.epsilon, self.options)
-        return prime_length("ProjectiveGeometry", "prime", self.prime, at_least=2)
+        return check_prime_buckets("ProjectiveGeometry", "prime", self.prime, at_least=2)
 
     @cached_property
     def space(self) -> ProjectiveSpace:
-        """Its points are the options and the messages."""
+        """The space whose points are the options and the messages."""
         assert self.prime is not None, "the constructor has chosen it"
-        return ProjectiveSpace(self.prime, _coordinates(self.prime, self.options))
+        return ProjectiveSpace(self.prime, _coordinate_count(self.prime, self.options))
 
     @property
     def outputs(self) -> int:
-        """K."""
+        """K, the number of points."""
         return self.space.size
 
     @cached_property
-    def region(self) -> OwnRegion:
-        """An option's region is the points orthogonal to its own."""
-        return OwnRegion("ProjectiveGeometry", self.epsilon, self._orthogonal_to(1))
+    def response(self) -> TwoLevelResponse:
+        """The points orthogonal to an option's point."""
+        return TwoLevelResponse("ProjectiveGeometry", self.epsilon, self._orthogonal_share(1))
 
-    def _orthogonal_to(self, many: int) -> Fraction:
-        """The share of points that are orthogonal to ``many`` independent ones: c₁/K, c₂/K, …"""
+    def _orthogonal_share(self, many: int) -> Fraction:
+        """Returns the share of points that are orthogonal to ``many`` independent ones: c₁/K, c₂/K, …"""
         left = self.space.coordinates - many
-        return Fraction(points(self.space.base, left) if left > 0 else 0, self.outputs)
+        return Fraction(number_of_points(self.space.base, left) if left > 0 else 0, self.outputs)
 
     @cached_property
-    def values(self) -> OneOption:
-        return OneOption("ProjectiveGeometry", self.options)
+    def domain(self) -> Category:
+        return Category("ProjectiveGeometry", self.options)
 
     @cached_property
-    def law(self) -> RegionLaw:
-        """Any two options; there are more options than points orthogonal to one, so that none is orthogonal to all."""
-        both = self._orthogonal_to(2)
+    def law(self) -> TwoLevelLaw:
+        """The law of any two options; no point is orthogonal to all options, as there are more options than c₁."""
+        both = self._orthogonal_share(2)
         # A point orthogonal to two options is rarer for a third one.
         q_common = None if both else 1.0
-        attacked, space = (self._attack(),), (self.name, self.options, self.space.base)
-        return RegionLaw(
-            self.region, self.region.share - both, q_common=q_common, attacked=attacked, tight=True, space=space
+        attacked, space = (self._build_attack(),), (self.name, self.options, self.space.base)
+        return TwoLevelLaw(
+            self.response,
+            self.response.share - both,
+            q_common=q_common,
+            attack_pairs=attacked,
+            tight=True,
+            space_key=space,
         )
 
-    def _attack(self) -> HidingPair:
-        """Options 0 and 1 where all others hold 2, or 0 where there is none.
+    def _build_attack(self) -> HidingPair:
+        """Returns options 0 and 1 where all others hold 2, or 0 if there is none.
 
-        With q > 2 the three are on one line: what is orthogonal to two of them is orthogonal to all. With q = 2 they
-        are independent, or all the points that there are.
+        With q > 2 the three are on one line: a point orthogonal to two of them is orthogonal to all. With q = 2 they
+        are independent, or all the points of the space.
         """
-        one, two = self.region.share, self._orthogonal_to(2)
-        shares: dict[Regions, Fraction]
+        one, two = self.response.share, self._orthogonal_share(2)
+        shares: dict[SetMembership, Fraction]
         if self.options == 2:
             shares = {(True, False, True): one - two, (False, True, False): one - two, (True, True, True): two}
         else:
             collinear = self.space.base > 2 or self.space.coordinates == 2
-            three = two if collinear else self._orthogonal_to(3)
+            three = two if collinear else self._orthogonal_share(3)
             alone = one - 2 * two + three
             shares = {(True, False, False): alone, (False, True, False): alone, (False, False, True): alone}
             for pair in ((True, True, False), (True, False, True), (False, True, True)):
                 shares[pair] = two - three
             shares[True, True, True] = three
         shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
-        return self.region.attack(shares, symmetric=self.options > 2)
+        return self.response.attack(shares, symmetric=self.options > 2)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("ProjectiveGeometry", self.outputs)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("ProjectiveGeometry", self.outputs)
 
     @cached_property
-    def reading(self) -> OrthogonalCounts:
-        both, high, low = self._orthogonal_to(2), self.region.inside, self.region.outside
-        own, other = self.region.share * high, both * high + (self.region.share - both) * low
-        return OrthogonalCounts(self.options, own, other, space=self.space)
+    def estimator(self) -> OrthogonalityEstimator:
+        both, high, low = self._orthogonal_share(2), self.response.inside_density, self.response.outside_density
+        own, other = self.response.share * high, both * high + (self.response.share - both) * low
+        return OrthogonalityEstimator(self.options, own, other, space=self.space)
 
     @cached_property
-    def reference(self) -> UniformNumber:
-        return UniformNumber(self.region, IsOrthogonal(self.space), self.outputs)
+    def proposal(self) -> UniformNumberProposal:
+        return UniformNumberProposal(self.response, OrthogonalMembership(self.space), self.outputs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Returns one point per user.
+
+        Args:
+            values: Checked options, one per user.
+            source: Source of randomness.
+
+        Returns:
+            Indices of points, one per user.
+        """
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            truthful = ~source.coins(self.region.uniform_share, len(part))
-            result[start : start + len(part)] = self._points(part, truthful, source)
+            truthful = ~source.coins(self.response.uniform_share, len(part))
+            result[start : start + len(part)] = self._draw_points(part, truthful, source)
         return result
 
-    def _points(self, values: Array, truthful: NDArray[np.bool_], source: RandomSource) -> Array:
-        """A uniform vector, one coordinate of which the truthful solve for; drawn again where it is 0."""
+    def _draw_points(self, values: Array, truthful: NDArray[np.bool_], source: RandomSource) -> Array:
+        """Draws uniform vectors, solving for one coordinate if the user is truthful; redraws zero vectors."""
         messages = np.full(len(values), -1, dtype=np.int64)
         while (open_ := np.flatnonzero(messages < 0)).size:
-            rows = source.below(self.space.base, open_.size * self.space.coordinates)
+            rows = source.integers_below(self.space.base, open_.size * self.space.coordinates)
             drawn = rows.reshape(open_.size, self.space.coordinates)
-            self._turn(drawn, self.space.vectors(values[open_]), truthful[open_])
+            self._make_orthogonal(drawn, self.space.vectors(values[open_]), truthful[open_])
             messages[open_] = self.space.numbers(drawn)[0]
         return messages
 
-    def _turn(self, drawn: Array, own: Array, truthful: NDArray[np.bool_]) -> None:
-        """Make the truthful users' vectors orthogonal to their own point, by its first coordinate that is not 0."""
+    def _make_orthogonal(self, drawn: Array, own: Array, truthful: NDArray[np.bool_]) -> None:
+        """Makes the truthful users' vectors orthogonal to their own point, through its first nonzero coordinate."""
         product = (drawn * own).sum(axis=1)
         product *= truthful
         everyone, leading = np.arange(len(own)), (own != 0).argmax(axis=1)
@@ -197,8 +214,8 @@ class ProjectiveGeometry(Mechanism):
 
     def table(self) -> OutputTable:
         every, messages = np.arange(self.options), np.arange(self.outputs)
-        high, low = self.region.inside / self.outputs, self.region.outside / self.outputs
-        owned = [self.reference.owns(np.full_like(messages, x), messages) for x in every]
+        high, low = self.response.inside_density / self.outputs, self.response.outside_density / self.outputs
+        owned = [self.proposal.in_response_set(np.full_like(messages, x), messages) for x in every]
         return OutputTable(every, messages, tuple(tuple(high if o else low for o in own) for own in owned))
 
     @classmethod
@@ -213,31 +230,35 @@ class ProjectiveGeometry(Mechanism):
 
 
 @dataclass(frozen=True)
-class OrthogonalCounts(SupportReading):
-    """A message supports the options whose points are orthogonal to it."""
+class OrthogonalityEstimator(SupportEstimator):
+    """Estimates counts from messages that support the options whose points are orthogonal to them."""
 
     space: ProjectiveSpace = field(kw_only=True)
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.space.size)
 
-    def supports(self, total: Array) -> Array:
+    def support_counts(self, total: Array) -> Array:
         return self.space.orthogonal_counts(np.asarray(total), self.options)
 
     @property
-    def whole_bytes(self) -> int:
-        return max(super().whole_bytes, BYTES_OF_A_POINT * self.space.size)
+    def full_estimate_bytes(self) -> int:
+        return max(super().full_estimate_bytes, BYTES_PER_POINT * self.space.size)
 
-    def some(self, asked: Asked) -> Reading:
-        return DecodedSupports(self, asked) if self.space.size <= FEW_POINTS else SomeSupports(self, asked)
+    def select(self, asked: SelectedOptions) -> Estimator:
+        return (
+            DecodedSupportEstimator(self, asked)
+            if self.space.size <= MAX_HISTOGRAM_POINTS
+            else SelectedSupportEstimator(self, asked)
+        )
 
-    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
         return self.space.orthogonal_to(messages, asked.options)
 
 
 @dataclass(frozen=True)
-class IsOrthogonal:
-    """Whether each message is orthogonal to the option beside it."""
+class OrthogonalMembership:
+    """Called, returns for each option and message whether their points are orthogonal."""
 
     space: ProjectiveSpace
 
@@ -246,40 +267,40 @@ class IsOrthogonal:
 
 
 def best_base(epsilon: float, options: int) -> int:
-    """The prime q with the least variance for an option that is not held, among those whose points are not too many.
+    """Returns the prime q with the least variance for an option that nobody holds, if its points are not too many.
 
-    For up to 2^20 options the points are few enough to be counted, for a whole histogram.
+    For up to 2^20 options the points are few enough to be counted, for a full histogram.
 
-    That variance depends on the number of points hardly at all and is least near q = e^ε + 1; besides the primes there,
-    those that have the fewest points for some number of coordinates are tried.
+    That variance hardly depends on the number of points and is least near q = e^ε + 1; besides the primes there, those
+    with the fewest points for some number of coordinates are tried.
     """
-    excess = math.expm1(min(epsilon, LARGEST_EXPONENT))
-    largest = min(prime_at_least(max(2, options - 1)), prime_at_most(LARGEST_BASE))
+    excess = math.expm1(min(epsilon, MAX_EXPONENT))
+    largest = min(prime_at_least(max(2, options - 1)), prime_at_most(MAX_BASE))
     tried = {largest}
     below = above = min(math.floor(excess + 1) + 1, largest)
-    for _ in range(PRIMES_EACH_WAY):
+    for _ in range(PRIMES_PER_SIDE):
         tried |= {below := prime_at_most(max(2, below)), above := prime_at_least(max(2, above))}
         below, above = below - 1, above + 1
     for coordinates in range(2, options.bit_length() + 1):
         tried.add(prime_at_least(max(2, math.floor(options ** (1 / (coordinates - 1))) - 1)))
-    tried = {base for base in tried if base <= LARGEST_BASE}
-    most = MOST_COUNTED if options <= FEW_POINTS else MOST_POINTS
-    allowed = [base for base in tried if points(base, _coordinates(base, options)) <= most]
-    return min(allowed, key=lambda base: (_other_variance(excess, base, options), base))
+    tried = {base for base in tried if base <= MAX_BASE}
+    most = MAX_COUNTED_POINTS if options <= MAX_HISTOGRAM_POINTS else MAX_POINTS
+    allowed = [base for base in tried if number_of_points(base, _coordinate_count(base, options)) <= most]
+    return min(allowed, key=lambda base: (_absent_option_variance(excess, base, options), base))
 
 
-def _coordinates(base: int, options: int) -> int:
-    """t: the smallest number of coordinates, at least two, with a point for every option."""
+def _coordinate_count(base: int, options: int) -> int:
+    """Returns t, the smallest number of coordinates, at least two, with a point for every option."""
     coordinates = 2
-    while points(base, coordinates) < options:
+    while number_of_points(base, coordinates) < options:
         coordinates += 1
     return coordinates
 
 
-def _other_variance(excess: float, base: int, options: int) -> float:
-    """r(1−r)/(s−r)²: per user, for an option that is not held; ``excess`` is e^ε − 1."""
-    t = _coordinates(base, options)
-    every, one, two = points(base, t), points(base, t - 1), points(base, t - 2)
+def _absent_option_variance(excess: float, base: int, options: int) -> float:
+    """Returns r(1−r)/(s−r)², the variance per user of an option that nobody holds; ``excess`` is e^ε − 1."""
+    t = _coordinate_count(base, options)
+    every, one, two = number_of_points(base, t), number_of_points(base, t - 1), number_of_points(base, t - 2)
     weight = 1 / (excess * one + every)
     other = weight * (excess * two + one)
     return other * (1 - other) / (weight * excess * (one - two)) ** 2

@@ -1,1 +1,1 @@
-"""Users who hold sets of options."""
+"""Set-valued mechanisms: every user holds a set of options."""

@@ -1,4 +1,4 @@
-"""One sampled bit of a set-valued user, by randomized response."""
+"""Sampling RAPPOR: one sampled bit of a user's set of options, by randomized response."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from math import comb
 
 import numpy as np
 
-from shuffledp import argument
-from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
-from shuffledp.mechanisms.parts.count_tails import sampled_tails
-from shuffledp.mechanisms.parts.law import Law
-from shuffledp.mechanisms.parts.own_region import corners
-from shuffledp.mechanisms.parts.reading import SimulatedReading
-from shuffledp.mechanisms.parts.sway import Sway
-from shuffledp.mechanisms.parts.user_values import ItemSet
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.numerics.ball import above, below, rational
-from shuffledp.privacy.others import KnownOthers, Others, worst_kinds
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Floats, Integers
+from shuffledp.mechanisms.base.count_intervals import sampled_bit_error_law
+from shuffledp.mechanisms.base.domain import ItemSet
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimator import Estimate, Influence, SimulableEstimator
+from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_probability
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.two_level_law import corners
+from shuffledp.numerics.intervals import float_above, float_below, to_rational
+from shuffledp.privacy.dominating_pairs import HidingPair, ListedOtherUsers, OtherUsers, exact_pair, worst_user_pairs
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling.random import RandomSource
+from shuffledp.sampling.random_sources import RandomSource
 
-USERS_AT_ONCE = 1 << 14
-"""Rows compared at a time, to stay in the processor's cache."""
-MOST_CELLS_OF_A_TABLE = 1 << 16
+MAX_BLOCK_USERS = 1 << 14
+"""Number of rows compared at a time, so that they stay in the processor's cache."""
+MAX_TABLE_CELLS = 1 << 16
 
 
 @dataclass(frozen=True)
 class SamplingRAPPOR(Mechanism):
-    """Draw one of the d options uniformly and say whether it is among one's s items, flipped with probability f.
+    """Draws one of the d options uniformly and reports whether the user holds it, flipped with probability f.
 
-    The draw is exactly uniform; f = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−f)/f is at most
-    e^ε. The message is the number 2·option + bit.
-
-    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are, numbered from 0.
-    ``items``: s, how many of them every user holds, no more and no fewer; a value is a row of their numbers.
+    The draw is exactly uniform; f = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−f)/f is at most e^ε.
+    The message is the number 2·option + bit.
 
     Theorem: [VR] Table 1, sampling RAPPOR: p = q = e^ε, β = (2·min(s, d−s)/d)·(e^ε−1)/(e^ε+1).
     Deviates: the printed β is that of no such mechanism (erratum ME-4). Two sets differ in at most 2·min(s, d−s)
     options, each of which adds (1−2f)/d to the total variation. q_common = q: a third set may differ from two others
     where they agree.
+
+    Args:
+        epsilon: Local ε of every message.
+        options: Number of options d, numbered from 0.
+        items: Number of options s that every user holds, no more and no fewer; a value is a row of their numbers.
+
+    Raises:
+        ValueError: If a parameter is out of range.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.SamplingRAPPOR(epsilon=1.0, options=16, items=3)
@@ -65,12 +65,12 @@ class SamplingRAPPOR(Mechanism):
     name = "sampling-rappor"
     task = "set-valued"
     summary = "one sampled option: held or not, by randomized response"
-    take_it = "For sets, where one bit and an index may be sent."
+    use_case = "For sets, where one bit and an index may be sent."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", informative_epsilon("SamplingRAPPOR", self.epsilon))
-        object.__setattr__(self, "options", argument.count("SamplingRAPPOR", "options", self.options, at_least=2))
-        object.__setattr__(self, "items", argument.count("SamplingRAPPOR", "items", self.items))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("SamplingRAPPOR", self.epsilon))
+        object.__setattr__(self, "options", validation.count("SamplingRAPPOR", "options", self.options, at_least=2))
+        object.__setattr__(self, "items", validation.count("SamplingRAPPOR", "items", self.items))
         if self.items >= self.options:
             raise ValueError(
                 f"SamplingRAPPOR: items must be fewer than options, got {self.items} items of {self.options} options."
@@ -78,11 +78,11 @@ class SamplingRAPPOR(Mechanism):
 
     @cached_property
     def flip(self) -> Fraction:
-        """f: the probability that the bit is flipped."""
+        """f, the probability that the bit is flipped."""
         return flip_probability(self.epsilon)
 
     @cached_property
-    def values(self) -> ItemSet:
+    def domain(self) -> ItemSet:
         return ItemSet("SamplingRAPPOR", self.options, self.items)
 
     @cached_property
@@ -90,28 +90,37 @@ class SamplingRAPPOR(Mechanism):
         return SampledBitLaw(self.options, self.items, self.flip)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("SamplingRAPPOR", 2 * self.options)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("SamplingRAPPOR", 2 * self.options)
 
     @cached_property
-    def reading(self) -> SampledBitReading:
-        return SampledBitReading(self.options, self.flip)
+    def estimator(self) -> SampledBitEstimator:
+        return SampledBitEstimator(self.options, self.flip)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        drawn = source.below(self.options, len(values))
+        """Returns one option with a bit per user.
+
+        Args:
+            values: Checked sets, one row of options per user.
+            source: Source of randomness.
+
+        Returns:
+            One message 2·option + bit per user.
+        """
+        drawn = source.integers_below(self.options, len(values))
         bits = source.coins(self.flip, len(values))
-        for start in range(0, len(values), USERS_AT_ONCE):
-            part = slice(start, start + USERS_AT_ONCE)
-            # Items are distinct, so that at most one of them is the drawn one.
+        for start in range(0, len(values), MAX_BLOCK_USERS):
+            part = slice(start, start + MAX_BLOCK_USERS)
+            # Items are distinct, so at most one of them is the drawn one.
             for item in values[part].T:
                 bits[part] ^= item == drawn[part]
         return 2 * drawn + bits
 
     def table(self) -> OutputTable:
         cells = 2 * self.options * comb(self.options, self.items)
-        if cells > MOST_CELLS_OF_A_TABLE:
+        if cells > MAX_TABLE_CELLS:
             raise ValueError(
-                f"SamplingRAPPOR: a table needs at most {MOST_CELLS_OF_A_TABLE} cells, got {cells} "
+                f"SamplingRAPPOR: a table needs at most {MAX_TABLE_CELLS} cells, got {cells} "
                 f"for {self.items} of {self.options} options."
             )
         sets = list(combinations(range(self.options), self.items))
@@ -132,7 +141,7 @@ class SamplingRAPPOR(Mechanism):
 
 @dataclass(frozen=True)
 class SampledBitLaw(Law):
-    """A uniform option, and a bit about it that is flipped with probability f."""
+    """The law of a uniform option, and a bit about it that is flipped with probability f."""
 
     options: int
     items: int
@@ -142,23 +151,23 @@ class SampledBitLaw(Law):
 
     @property
     def largest_difference(self) -> int:
-        """In how many options two users' sets can differ."""
+        """The largest number of options in which two users' sets can differ."""
         return 2 * min(self.items, self.options - self.items)
 
     def variation_ratio(self) -> VariationRatio:
-        ratio = above((1 - self.flip) / self.flip)
+        ratio = float_above((1 - self.flip) / self.flip)
         beta = Fraction(self.largest_difference, self.options) * (1 - 2 * self.flip)
-        return VariationRatio(p=ratio, beta=above(beta), q=ratio)
+        return VariationRatio(p=ratio, beta=float_above(beta), q=ratio)
 
     def blankets(self) -> Sequence[HidingPair]:
-        """Sets as different as can be.
+        """Returns the pair of sets that differ the most.
 
         Any option may be held or not, so every message is hidden by f/d. A pair that differs in one option more has
-        mass f/d more at either extreme of G and less at (1−e^ε) and (1−e^ε)(1−f)/f between them, with the same
-        mean: G grows in convex order.
+        mass f/d more at either extreme of G and less at (1−e^ε) and (1−e^ε)(1−f)/f between them, with the same mean: G
+        grows in convex order.
         """
-        truth, lie = rational(1 - self.flip), rational(self.flip)
-        differ = rational(Fraction(self.largest_difference, self.options))
+        truth, lie = to_rational(1 - self.flip), to_rational(self.flip)
+        differ = to_rational(Fraction(self.largest_difference, self.options))
         agree = 1 - differ
         return [
             exact_pair(
@@ -172,8 +181,8 @@ class SampledBitLaw(Law):
             )
         ]
 
-    def others(self) -> Sequence[Others]:
-        """Sets as different as can be, and every set that another user may hold.
+    def other_users(self) -> Sequence[OtherUsers]:
+        """Returns sets that differ the most, with every set that another user may hold.
 
         Theorem: the law of G depends on another user's set only by how many it holds of the options of the first
         alone, the second alone, both and neither, and is affine in these four numbers: a mixture of their corners. If
@@ -187,13 +196,13 @@ class SampledBitLaw(Law):
         sizes = own, own, self.items - own, self.options - self.items - own
         rooms = list(zip(sizes, (True, False, True, False), (False, True, True, False), strict=True))
         kinds = [
-            self._others_who_hold(dict(zip(rooms, held, strict=True)))
+            self._pair_for_held_counts(dict(zip(rooms, held, strict=True)))
             for held in corners([Fraction(size) for size in sizes], Fraction(self.items))
         ]
-        return [KnownOthers(below(2 * self.flip), symmetric=True, given=tuple(kinds))]
+        return [ListedOtherUsers(float_below(2 * self.flip), symmetric=True, listed_pairs=tuple(kinds))]
 
-    def _others_who_hold(self, held: Mapping[tuple[int, bool, bool], Fraction]) -> HidingPair:
-        """Options by whether the first and the second of two users hold them, and how many of them a third does."""
+    def _pair_for_held_counts(self, held: Mapping[tuple[int, bool, bool], Fraction]) -> HidingPair:
+        """Returns the pair for a third user's set, given how many options of each kind the third user holds."""
         chance = {True: 1 - self.flip, False: self.flip}
         cells: dict[tuple[bool, bool, bool], Fraction] = {}
         for (size, first, second), part in held.items():
@@ -202,18 +211,18 @@ class SampledBitLaw(Law):
                     key = first is yes, second is yes, third is yes
                     cells[key] = cells.get(key, Fraction(0)) + share / self.options
         classes = [
-            (rational(share * chance[a]), rational(share * chance[b]), rational(share * chance[c]))
+            (to_rational(share * chance[a]), to_rational(share * chance[b]), to_rational(share * chance[c]))
             for (a, b, c), share in cells.items()
             if share
         ]
         return exact_pair(classes, symmetric=False)
 
     def attacks(self) -> Sequence[HidingPair]:
-        """All others hold sets that share as little as can be with the two sets of the pair, otherwise drawn at random.
+        """Returns attacks where all others hold random sets that overlap the pair's two sets as little as possible.
 
-        Or all hold one set, one of those that ``others`` looks at. Holding s of d is lacking d − s of d, so s is taken
-        to be the smaller. Two disjoint sets leave d − 2s options, which the others hold first; what they hold beyond is
-        spread over the 2s.
+        In the further attacks all others hold one set, one of those in ``other_users``. Holding s of d is lacking d −
+        s of d, so s is taken to be the smaller. Two disjoint sets leave d − 2s options, which the others hold first;
+        the rest of their items is spread over the 2s.
         """
         s, d, f = min(self.items, self.options - self.items), self.options, self.flip
         outside = d - 2 * s
@@ -229,37 +238,37 @@ class SampledBitLaw(Law):
             (agree * f, agree * f, agree * agree_yes),
             (agree * (1 - f), agree * (1 - f), agree * (1 - agree_yes)),
         ]
-        spread = exact_pair([(rational(a), rational(b), rational(w)) for a, b, w in cells], symmetric=True)
-        return [spread, *worst_kinds(self.others())]
+        spread = exact_pair([(to_rational(a), to_rational(b), to_rational(w)) for a, b, w in cells], symmetric=True)
+        return [spread, *worst_user_pairs(self.other_users())]
 
 
 @dataclass(frozen=True)
-class SampledBitReading(SimulatedReading):
-    """Yes and no are counted for each option."""
+class SampledBitEstimator(SimulableEstimator):
+    """Estimates counts from the yes and no answers about each option."""
 
     options: int
     flip: Fraction
 
     def accumulate(self, messages: Array) -> Array:
-        """For each option, how many said no and how many said yes."""
+        """Returns, for each option, the numbers of no and of yes."""
         return np.bincount(messages, minlength=2 * self.options).reshape(self.options, 2)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """d·(yes − f·asked)/(1 − 2f), for each option: f is the share of yes among the asked who do not hold it."""
+        """Returns d·(yes − f·answers)/(1 − 2f) for each option; f is the share of yes among non-holders."""
         f = self.flip
         no, yes = np.asarray(total, dtype=np.float64).T
         value = self.options * (yes * float(1 - f) - no * float(f)) / float(1 - 2 * f)
         variance = self._variance_of_counts(np.clip(value, 0.0, users), users)
-        return Estimate(value, variance, users, sampled_tails(users, float(f), 1 / self.options))
+        return Estimate(value, variance, users, sampled_bit_error_law(users, float(f), 1 / self.options))
 
-    def sways(self, messages: float) -> tuple[Sway, ...]:
-        """All about one option, which all hold, or nobody."""
+    def influence(self, messages: float) -> tuple[Influence, ...]:
+        """Returns the influence of a user whose messages are all about one option, all yes or all no."""
         yes, no = self.options * (1 - self.flip), self.options * self.flip
         gap = 1 - 2 * self.flip
-        return (Sway(-messages * float(no / gap), messages * float(yes / gap)),)
+        return (Influence(-messages * float(no / gap), messages * float(yes / gap)),)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
-        """Each option's estimate by its exact law: who is asked about it, and who then says yes."""
+        """Draws each option's estimate by its exact law: who samples it, and who then says yes."""
         f = float(self.flip)
         holders, others = rng.binomial(held, 1.0 / self.options), rng.binomial(users - held, 1.0 / self.options)
         yes = rng.binomial(holders, 1.0 - f) + rng.binomial(others, f)

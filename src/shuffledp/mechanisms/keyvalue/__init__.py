@@ -1,1 +1,1 @@
-"""Users who hold keys with a number each."""
+"""Key–value mechanisms: every user holds keys with a number each."""

@@ -1,1 +1,1 @@
-"""Means of one number a user."""
+"""Means of numbers: every user holds one number."""

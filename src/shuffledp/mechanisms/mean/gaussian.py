@@ -1,4 +1,4 @@
-"""A number in an interval, with Gaussian noise."""
+"""Means by discrete Gaussian noise on a number of an interval."""
 
 from __future__ import annotations
 
@@ -11,37 +11,32 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shuffledp import argument
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.reading import Reading
-from shuffledp.mechanisms.parts.sway import Sway
-from shuffledp.mechanisms.parts.table_law import CutTable, TableLaw
-from shuffledp.mechanisms.parts.tailed_reference import PointReference
-from shuffledp.mechanisms.parts.unit_table import UnitTable
-from shuffledp.mechanisms.parts.user_values import RealNumber
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.mechanisms.tuning import Tuning
-from shuffledp.numerics.root import find_crossing
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Floats
+from shuffledp.mechanisms.base.domain import RealNumber
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
+from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
+from shuffledp.mechanisms.custom.table_mechanism import PointProposal
+from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.randomizer import HasTails
 from shuffledp.sampling import rounding
-from shuffledp.sampling.discrete_gaussian import DiscreteGaussian
-from shuffledp.sampling.random import RandomSource
+from shuffledp.sampling.noise import DiscreteGaussian
+from shuffledp.sampling.random_sources import RandomSource
 
-STEPS_OF_NOISE = 8
-"""Steps in the noise's standard deviation, where nobody says how many: rounding then adds at most 0.4% to it."""
-MOST_STEPS = 8
-LEAST_MULTIPLIER, MOST_MULTIPLIER = 0.4, 1e4
-LEAST_PLANNED, PLANNED_MORE = 0.5, (1.003, 1.02, 1.08, 1.3, 2.0)
-INPUTS_OF_A_TABLE = 5
+STEPS_PER_DEVIATION = 8
+"""Default number of grid steps per standard deviation of the noise: rounding then adds at most 0.4% to it."""
+MAX_DEFAULT_STEPS = 8
+MIN_MULTIPLIER, MAX_MULTIPLIER = 0.4, 1e4
+MIN_PLANNED_MULTIPLIER, PLANNED_FACTORS = 0.5, (1.003, 1.02, 1.08, 1.3, 2.0)
+TABLE_INPUTS = 5
 USERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class NoisyPointReading(Reading):
-    """The mean of numbers from points of a grid with noise of a known variance, both in steps."""
+class NoisyPointEstimator(Estimator):
+    """Estimates the mean from grid points with noise of a known variance, both in steps."""
 
     low: float
     high: float
@@ -53,20 +48,22 @@ class NoisyPointReading(Reading):
         return np.array([messages.sum() - self.reach * len(messages)])
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """The mean, and its variance, the rounding counted at its most."""
+        """Returns the mean and its variance, with the largest possible variance of rounding."""
         value = self.low + float(total[0]) / users * self._step
         return Estimate(np.array([value]), np.array([(self.noise_variance + 0.25) * self._step**2 / users]), users)
 
-    def sways(self, messages: float) -> tuple[Sway, ...]:
+    def influence(self, messages: float) -> tuple[Influence, ...]:
         beyond = messages * self.reach * self._step
-        return (Sway(self.low - beyond, self.low + messages * self.grid * self._step + beyond, self.low, self.high),)
+        return (
+            Influence(self.low - beyond, self.low + messages * self.grid * self._step + beyond, self.low, self.high),
+        )
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        _, left = rounding.grid_position(rounding.units_of_interval(values, self.low, self.high), self.grid)
-        up = left / rounding.WHOLE
+        _, left = rounding.grid_position(rounding.interval_to_units(values, self.low, self.high), self.grid)
+        up = left / rounding.RANGE_UNITS
         spread = self.noise_variance + float((up * (1 - up)).mean())
         return np.array([spread * self._step**2 / len(up)])
 
@@ -77,18 +74,25 @@ class NoisyPointReading(Reading):
 
 @dataclass(frozen=True)
 class Gaussian(Mechanism, HasTails):
-    """Add discrete Gaussian noise to a number on a grid.
+    """Adds discrete Gaussian noise to a number on a grid.
 
     The number is rounded at random without bias to one of the points 0 … g, g = ``grid`` (``rounding``), and noise z is
     added, of probability in proportion to e^(−z²/2s²), s = ``multiplier``·g, drawn exactly (``DiscreteGaussian``). A
-    message alone keeps no ε: far noise tells much. Among others it does: far noise is rare, and is counted to δ.
+    message alone has no local ε, as extreme noise reveals much. Among others it has a central one: extreme noise is
+    rare and is counted to δ.
 
-    ``multiplier``: the noise's standard deviation in units of high − low. ``low``, ``high``: the ends of the interval
-    in which the users' numbers lie. ``grid``: g; by default 8 steps to a standard deviation, at most 8 in all. For
-    whole numbers grid = high − low is the discrete Gaussian mechanism.
-
-    Theorem: absent user with a cut law (docs/crowds.md), every pair of points and every crowd of them; a number is a
+    Theorem: absent user with a cut law (docs/crowds.md), every pair of points and every dataset of them; a number is a
     mixture of two points.
+
+    Args:
+        multiplier: Standard deviation of the noise in units of high − low.
+        low: Lower end of the interval of the users' numbers.
+        high: Upper end of the interval.
+        grid: Number of steps g; by default 8 per standard deviation, at most 8 in all. For whole numbers grid = high −
+            low is the discrete Gaussian mechanism.
+
+    Raises:
+        ValueError: If a parameter is out of range.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.Gaussian(multiplier=2.0, low=18, high=98)
@@ -107,23 +111,28 @@ class Gaussian(Mechanism, HasTails):
     name = "gaussian"
     task = "mean"
     summary = "mean of numbers in an interval: the number with Gaussian noise, on a grid"
-    take_it = "Where messages must carry Gaussian noise."
-    also_called = ("gaussian-noise",)
-    tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("multiplier", False, True, LEAST_MULTIPLIER, MOST_MULTIPLIER),)
+    use_case = "Where messages must carry Gaussian noise."
+    aliases = ("gaussian-noise",)
+    tunable: ClassVar[tuple[TunableParameter, ...]] = (
+        TunableParameter("multiplier", False, True, MIN_MULTIPLIER, MAX_MULTIPLIER),
+    )
 
     def __post_init__(self) -> None:
-        multiplier = argument.positive_finite("Gaussian", "multiplier", self.multiplier)
-        if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
-            least, most = f"{LEAST_MULTIPLIER:g}", f"{MOST_MULTIPLIER:g}"
+        multiplier = validation.positive_finite("Gaussian", "multiplier", self.multiplier)
+        if not MIN_MULTIPLIER <= multiplier <= MAX_MULTIPLIER:
+            least, most = f"{MIN_MULTIPLIER:g}", f"{MAX_MULTIPLIER:g}"
             raise ValueError(f"Gaussian: multiplier must be between {least} and {most}, got {multiplier!r}.")
-        low, high = argument.real("Gaussian", "low", self.low), argument.real("Gaussian", "high", self.high, up=True)
+        low, high = (
+            validation.real("Gaussian", "low", self.low),
+            validation.real("Gaussian", "high", self.high, up=True),
+        )
         if not 0.0 < high - low < math.inf:
             raise ValueError(f"Gaussian: low must be below high and both finite, got {low!r} and {high!r}.")
-        usual = min(MOST_STEPS, math.ceil(STEPS_OF_NOISE / multiplier))
-        grid = usual if self.grid is None else argument.count("Gaussian", "grid", self.grid)
-        if grid > rounding.MOST_STEPS or grid * multiplier > rounding.MOST_STEPS:
+        usual = min(MAX_DEFAULT_STEPS, math.ceil(STEPS_PER_DEVIATION / multiplier))
+        grid = usual if self.grid is None else validation.count("Gaussian", "grid", self.grid)
+        if grid > rounding.MAX_STEPS or grid * multiplier > rounding.MAX_STEPS:
             raise ValueError(
-                f"Gaussian: grid and multiplier*grid must be at most {rounding.MOST_STEPS}, got grid {grid} with "
+                f"Gaussian: grid and multiplier*grid must be at most {rounding.MAX_STEPS}, got grid {grid} with "
                 f"multiplier {multiplier!r}."
             )
         for name, value in (("multiplier", multiplier), ("low", low), ("high", high), ("grid", grid)):
@@ -131,7 +140,7 @@ class Gaussian(Mechanism, HasTails):
 
     @property
     def steps(self) -> int:
-        """g as it is executed."""
+        """g, as given or as chosen by the constructor."""
         assert self.grid is not None
         return self.grid
 
@@ -139,11 +148,23 @@ class Gaussian(Mechanism, HasTails):
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """The noise of the limit of many users, and a little more; less than a half has tails that are not worth it."""
+        """Yields the noise of the limit of many users and slightly more; noise below a half has too heavy tails.
+
+        Args:
+            facts: Known facts of the task: ``low`` and ``high`` are optional; ``users``, if present, is the expected
+                number of users.
+            users: Fewest honest users for whom the target must hold.
+            epsilon: Target ε of all rounds together.
+            delta: Target δ of all rounds together.
+            rounds: Number of rounds in which the same users take part.
+
+        Yields:
+            Constructor arguments by name, the most accurate design first.
+        """
         interval = {name: facts[name] for name in ("low", "high") if name in facts}
-        usual = max(LEAST_PLANNED, _limit_multiplier(users, epsilon, delta, rounds))
-        for more in PLANNED_MORE:
-            if more * usual <= MOST_MULTIPLIER:
+        usual = max(MIN_PLANNED_MULTIPLIER, _limit_multiplier(users, epsilon, delta, rounds))
+        for more in PLANNED_FACTORS:
+            if more * usual <= MAX_MULTIPLIER:
                 yield {"multiplier": more * usual, **interval}
 
     @cached_property
@@ -152,13 +173,13 @@ class Gaussian(Mechanism, HasTails):
         return DiscreteGaussian(Fraction(self.multiplier) * self.steps)
 
     @cached_property
-    def values(self) -> RealNumber:
+    def domain(self) -> RealNumber:
         return RealNumber("Gaussian", self.low, self.high)
 
     @cached_property
     def law(self) -> TableLaw:
-        """That of the points."""
-        _, chances = self.noise.chances
+        """The law of the grid points."""
+        _, chances = self.noise.probability_units
         both = [*chances[:0:-1], *chances]
         rows = [[*[0] * k, *both, *[0] * (self.steps - k)] for k in range(self.steps + 1)]
         return TableLaw("Gaussian", UnitTable(np.array(rows, dtype=object)))
@@ -167,37 +188,54 @@ class Gaussian(Mechanism, HasTails):
     def has_tails(self) -> bool:
         return self.law.has_tails
 
-    def without_tails(self, share: float) -> CutTable | None:
-        return self.law.without_tails(share)
+    def truncate_tails(self, share: float) -> TruncatedTable | None:
+        """Returns the law without its tails.
+
+        Args:
+            share: Probability that may be removed from each input's law, in the messages that hide worst.
+
+        Returns:
+            The truncated law, or None if no message is sent by all inputs.
+        """
+        return self.law.truncate_tails(share)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("Gaussian", self.steps + 1 + 2 * self.noise.reach)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("Gaussian", self.steps + 1 + 2 * self.noise.reach)
 
     @cached_property
-    def reading(self) -> NoisyPointReading:
-        return NoisyPointReading(self.low, self.high, self.steps, self.noise.reach, self.noise.variance)
+    def estimator(self) -> NoisyPointEstimator:
+        return NoisyPointEstimator(self.low, self.high, self.steps, self.noise.reach, self.noise.variance)
 
     @cached_property
-    def reference(self) -> PointReference:
-        return PointReference(self.law.table, self.low, self.high)
+    def proposal(self) -> PointProposal:
+        return PointProposal(self.law.table, self.low, self.high)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Returns one noisy grid point per user.
+
+        Args:
+            values: Checked numbers, one per user.
+            source: Source of randomness.
+
+        Returns:
+            One message per user: the noisy point plus the reach of the noise.
+        """
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            steps = rounding.to_grid(self._units(part), self.steps, source)
+            steps = rounding.round_to_grid(self._units(part), self.steps, source)
             steps += self.noise.draw(source, len(part))
             messages[start : start + USERS_AT_ONCE] = steps + self.noise.reach
         return messages
 
     def _units(self, values: Floats) -> Array:
-        return rounding.units_of_interval(values, self.low, self.high)
+        return rounding.interval_to_units(values, self.low, self.high)
 
-    # --- for tests and the catalogue --------------------------------------------------------------------------
+    # --- for tests and the catalogue ---
 
     def table(self) -> OutputTable:
-        inputs = np.linspace(self.low, self.high, INPUTS_OF_A_TABLE)
+        inputs = np.linspace(self.low, self.high, TABLE_INPUTS)
         points = self.law.table.fractions()
         rows = []
         for unit in self._units(inputs).tolist():
@@ -215,20 +253,23 @@ class Gaussian(Mechanism, HasTails):
 
 
 def _limit_multiplier(users: int, epsilon: float, delta: float, rounds: int) -> float:
-    """Where the blanket's limit of many users meets a target: for planning only."""
+    """Returns the multiplier at which the blanket's limit of many users meets a target; for planning only."""
 
     def excess(log_multiplier: float) -> float:
         shift = math.exp(-log_multiplier)
         square = 2 * (
-            math.exp(min(700.0, shift**2)) * _normal(1.5 * shift) - 2 * _normal(shift / 2) + _normal(-shift / 2)
+            math.exp(min(700.0, shift**2)) * _normal_cdf(1.5 * shift)
+            - 2 * _normal_cdf(shift / 2)
+            + _normal_cdf(-shift / 2)
         )
         mu = math.sqrt(rounds * square / users)
-        left = _normal(mu / 2 - epsilon / mu) - math.exp(epsilon) * _normal(-mu / 2 - epsilon / mu)
+        left = _normal_cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * _normal_cdf(-mu / 2 - epsilon / mu)
         return delta - left
 
-    least, most = math.log(LEAST_MULTIPLIER), math.log(MOST_MULTIPLIER)
+    least, most = math.log(MIN_MULTIPLIER), math.log(MAX_MULTIPLIER)
     return math.exp(find_crossing(excess, least, most, relative=0.0, absolute=1e-4).middle)
 
 
-def _normal(x: float) -> float:
+def _normal_cdf(x: float) -> float:
+    """Returns the standard normal distribution function."""
     return math.erfc(-x / math.sqrt(2)) / 2

@@ -1,4 +1,4 @@
-"""A number in [−1, 1], by a message that is likely to be near it."""
+"""Piecewise mechanism: the mean of numbers in [−1, 1] from messages that are likely to be near the number."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
-from shuffledp.mechanisms.parts.reading import Reading
-from shuffledp.mechanisms.parts.sway import Sway
-from shuffledp.mechanisms.parts.user_values import RealNumber
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.numerics.ball import rational
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp._core.types import Array, Floats
+from shuffledp.mechanisms.base.domain import RealNumber
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
+from shuffledp.mechanisms.base.law import check_informative_epsilon
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
+from shuffledp.numerics.intervals import to_rational
+from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
 from shuffledp.sampling import rounding
-from shuffledp.sampling.random import RandomSource
+from shuffledp.sampling.random_sources import RandomSource
 
-INPUTS_OF_A_TABLE = 9
-MOST_OUTPUTS_OF_A_TABLE = 256
+TABLE_INPUTS = 9
+MAX_TABLE_OUTPUTS = 256
 USERS_AT_ONCE = 1 << 16
 ONE = Fraction(1)
 
 
 @dataclass(frozen=True)
-class WindowReading(Reading):
-    """The mean from points of which a share 1−γ lies in a window that follows the value.
+class WindowEstimator(Estimator):
+    """Estimates the mean from points of which a share 1−γ lies in a window that follows the value.
 
     ``uniform_share`` is γ, ``grid`` N, ``window`` w; the mean of 2y−N+1 is (1−γ)(N−w)x.
     """
@@ -45,67 +42,74 @@ class WindowReading(Reading):
     window: int
 
     @property
-    def places(self) -> int:
-        """N−w: steps of the window from one end to the other."""
+    def window_steps(self) -> int:
+        """N−w, the number of steps of the window from one end to the other."""
         return self.grid - self.window
 
     def accumulate(self, messages: Array) -> Array:
-        """The sum of 2y−N+1 and of its square."""
+        """Returns the sums of 2y−N+1 and of its square."""
         centred = 2 * messages - (self.grid - 1)
         return np.array([centred.sum(), np.dot(centred, centred)])
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """The mean, and its variance.
+        """Returns the mean and its variance.
 
-        The mean square of the messages tells that of the windows' places; of this, up to 1 (in half steps, squared)
-        may come from the rounding, and is counted as if it did.
+        The mean square of the messages determines that of the windows' positions; up to 1 of it (in half steps,
+        squared) may come from rounding, and is counted as if it did.
         """
         first, second = np.asarray(total, dtype=np.float64) / users
         told = float(1 - self.uniform_share)
-        places = np.clip((second - self._mean_square(0.0)) / told, 0.0, self.places**2 + 1.0)
+        places = np.clip((second - self._mean_square(0.0)) / told, 0.0, self.window_steps**2 + 1.0)
         spread = self._mean_square(places) - told**2 * max(0.0, places - 1.0)
-        factor = 1 / (told * self.places)
+        factor = 1 / (told * self.window_steps)
         return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
 
     def mean_square(self, total: Array, users: int) -> Floats | None:
-        factor = 1 / (float(1 - self.uniform_share) * self.places)
+        factor = 1 / (float(1 - self.uniform_share) * self.window_steps)
         return np.array([float(total[1]) / users * factor**2])
 
-    def sways(self, messages: float) -> tuple[Sway, ...]:
-        """The first point and the last."""
-        most = messages * (self.grid - 1) / (float(1 - self.uniform_share) * self.places)
-        return (Sway(-most, most, -1.0, 1.0),)
+    def influence(self, messages: float) -> tuple[Influence, ...]:
+        """Returns the influence of a user who always sends the first or the last point."""
+        most = messages * (self.grid - 1) / (float(1 - self.uniform_share) * self.window_steps)
+        return (Influence(-most, most, -1.0, 1.0),)
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        units = rounding.units_of_signed(values)
-        told, left = float(1 - self.uniform_share), rounding.grid_position(units, self.places)[1] / rounding.WHOLE
-        centre = (2.0 * units / rounding.WHOLE - 1.0) * self.places
+        units = rounding.signed_to_units(values)
+        told, left = (
+            float(1 - self.uniform_share),
+            rounding.grid_position(units, self.window_steps)[1] / rounding.RANGE_UNITS,
+        )
+        centre = (2.0 * units / rounding.RANGE_UNITS - 1.0) * self.window_steps
         spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (told * centre) ** 2
-        return np.array([spread.mean() / (told * self.places) ** 2 / len(units)])
+        return np.array([spread.mean() / (told * self.window_steps) ** 2 / len(units)])
 
     def _mean_square(self, places: Any) -> Any:
-        """The mean of (2y−N+1)², given that of the square of twice the window's distance from the middle."""
+        """Returns the mean of (2y−N+1)², given that of the square of twice the window's distance from the middle."""
         gamma, told = float(self.uniform_share), float(1 - self.uniform_share)
         return gamma * (self.grid**2 - 1) / 3 + told * ((self.window**2 - 1) / 3 + places)
 
 
 @dataclass(frozen=True)
 class Piecewise(Mechanism):
-    """Report one of N points on a line: one of a window around the value, or any.
+    """Reports one of N points on a line: one of a window around the value, or any.
 
-    A message is a whole number y from 0 to N−1, N = ``grid``. The window is w ≈ N/(e^(ε/2)+1) points in a row, and the
-    value's place from −1 to 1 is the window's place from the first points to the last. The value is rounded to the
-    nearest multiple of 2^-52, then to one of the N−w+1 places at random without bias (``rounding``). With probability
-    γ the message is uniform, else uniform in the window: the mean of 2y−N+1 is exactly (1−γ)(N−w)x.
-
-    ``epsilon``: the local ε that every message keeps. ``grid``: how many points; more of them come nearer to the
-    published mechanism and cost bits. A user's value is a number from −1 to 1.
+    A message is a whole number y from 0 to N−1, N = ``grid``. The window is w ≈ N/(e^(ε/2)+1) adjacent points, and it
+    moves from the first points to the last as the value goes from −1 to 1. The value is rounded to the nearest multiple
+    of 2^-52, then to one of the N−w+1 positions at random without bias (``rounding``). With probability γ the message
+    is uniform, else uniform in the window: the mean of 2y−N+1 is exactly (1−γ)(N−w)x.
 
     Theorem: [VR] Table 1, piecewise: p = q = e^ε, β = 1 − γ, near 1 − e^(−ε/2).
     Deviates: the published mechanism is the limit N → ∞.
+
+    Args:
+        epsilon: Local ε of every message; a user's value is a number from −1 to 1.
+        grid: Number of points N; more are nearer to the published mechanism and cost bits.
+
+    Raises:
+        ValueError: If a parameter is out of range.
 
     >>> import numpy as np, shuffledp as sdp
     >>> mechanism = sdp.Piecewise(epsilon=2.0)
@@ -122,68 +126,79 @@ class Piecewise(Mechanism):
     name = "piecewise"
     task = "mean"
     summary = "mean of numbers in [-1, 1]: a point near the number, or any"
-    take_it = "For means with a local ε."
-    also_called = ("pm",)
+    use_case = "For means with a local ε."
+    aliases = ("pm",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", informative_epsilon("Piecewise", self.epsilon))
-        object.__setattr__(self, "grid", rounding.grid_size("Piecewise", self.grid, at_least=2))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("Piecewise", self.epsilon))
+        object.__setattr__(self, "grid", rounding.check_grid_size("Piecewise", self.grid, at_least=2))
 
     @cached_property
     def window(self) -> int:
-        """w: points in a window, at most half of all."""
+        """w, the number of points in a window, at most half of all."""
         smaller = math.exp(-self.epsilon / 2)
         return min(max(1, round(self.grid * smaller / (1 + smaller))), self.grid // 2)
 
     @property
-    def places(self) -> int:
-        """N−w: steps of the window from one end to the other."""
-        return self.reading.places
+    def window_steps(self) -> int:
+        """N−w, the number of steps of the window from one end to the other."""
+        return self.estimator.window_steps
 
     @cached_property
-    def region(self) -> OwnRegion:
-        """The own set: a window."""
-        return OwnRegion("Piecewise", self.epsilon, Fraction(self.window, self.grid))
+    def response(self) -> TwoLevelResponse:
+        """The window."""
+        return TwoLevelResponse("Piecewise", self.epsilon, Fraction(self.window, self.grid))
 
     @cached_property
-    def values(self) -> RealNumber:
+    def domain(self) -> RealNumber:
         return RealNumber("Piecewise")
 
     @cached_property
-    def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region, attacked=self._attacked(), tight=True)
+    def law(self) -> TwoLevelLaw:
+        return TwoLevelLaw.from_disjoint(self.response, attacked=self._build_attacks(), tight=True)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("Piecewise", self.grid)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("Piecewise", self.grid)
 
     @cached_property
-    def reading(self) -> WindowReading:
-        return WindowReading(self.region.uniform_share, self.grid, self.window)
+    def estimator(self) -> WindowEstimator:
+        return WindowEstimator(self.response.uniform_share, self.grid, self.window)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Returns one point per user.
+
+        Args:
+            values: Checked numbers, one per user.
+            source: Source of randomness.
+
+        Returns:
+            One message per user.
+        """
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            near = rounding.to_grid(rounding.units_of_signed(part), self.places, source)
-            near += source.below(self.window, len(part))
-            anywhere = source.below(self.grid, len(part))
-            uniform = source.coins(self.region.uniform_share, len(part))
+            near = rounding.round_to_grid(rounding.signed_to_units(part), self.window_steps, source)
+            near += source.integers_below(self.window, len(part))
+            anywhere = source.integers_below(self.grid, len(part))
+            uniform = source.coins(self.response.uniform_share, len(part))
             messages[start : start + USERS_AT_ONCE] = np.where(uniform, anywhere, near)
         return messages
 
-    def _attacked(self) -> list[HidingPair]:
-        """The two ends, where the others all hold the first, or 0, or what puts their windows beside the last."""
-        beside = Fraction(max(0, self.grid - 2 * self.window), self.places)
-        units = [0, rounding.WHOLE // 2, int(beside * rounding.WHOLE)]
-        return [self._attack(rounding.grid_law(unit, self.places)) for unit in dict.fromkeys(units)]
+    def _build_attacks(self) -> list[HidingPair]:
+        """Returns attacks on the two ends where all others hold the first, 0, or a window beside the last."""
+        beside = Fraction(max(0, self.grid - 2 * self.window), self.window_steps)
+        units = [0, rounding.RANGE_UNITS // 2, int(beside * rounding.RANGE_UNITS)]
+        return [self._build_attack(rounding.grid_law(unit, self.window_steps)) for unit in dict.fromkeys(units)]
 
-    def _attack(self, crowd: dict[int, Fraction]) -> HidingPair:
-        """Where everybody else's window begins at one of these points, or the next, with these chances: runs of points
-        that are alike."""
+    def _build_attack(self, crowd: dict[int, Fraction]) -> HidingPair:
+        """Returns the attack where the others' window begins at these points with these probabilities.
+
+        The classes are runs of points with equal probabilities.
+        """
         w, grid = self.window, self.grid
         ends = sorted({0, w, grid - w, grid, *(start + step for start in crowd for step in (0, w))})
-        uniform, likelier = self.region.uniform_share / grid, (1 - self.region.uniform_share) / w
+        uniform, likelier = self.response.uniform_share / grid, (1 - self.response.uniform_share) / w
 
         def chance(y: int, places: dict[int, Fraction]) -> Fraction:
             within = sum((part for start, part in places.items() if start <= y < start + w), Fraction(0))
@@ -193,20 +208,20 @@ class Piecewise(Mechanism):
             (y - x, [chance(x, places) for places in ({0: ONE}, {grid - w: ONE}, crowd)]) for x, y in pairwise(ends)
         ]
         classes = [(points * a, points * b, points * c) for points, (a, b, c) in runs]
-        return exact_pair([(rational(a), rational(b), rational(c)) for a, b, c in classes], symmetric=False)
+        return exact_pair([(to_rational(a), to_rational(b), to_rational(c)) for a, b, c in classes], symmetric=False)
 
     def table(self) -> OutputTable:
-        if self.grid > MOST_OUTPUTS_OF_A_TABLE:
-            raise ValueError(f"Piecewise: a table needs a grid of at most {MOST_OUTPUTS_OF_A_TABLE}, got {self.grid}.")
-        inputs = np.linspace(-1.0, 1.0, INPUTS_OF_A_TABLE)
-        rows = tuple(self._row(unit) for unit in rounding.units_of_signed(inputs).tolist())
+        if self.grid > MAX_TABLE_OUTPUTS:
+            raise ValueError(f"Piecewise: a table needs a grid of at most {MAX_TABLE_OUTPUTS}, got {self.grid}.")
+        inputs = np.linspace(-1.0, 1.0, TABLE_INPUTS)
+        rows = tuple(self._output_law(unit) for unit in rounding.signed_to_units(inputs).tolist())
         return OutputTable(inputs, np.arange(self.grid), rows)
 
-    def _row(self, unit: int) -> tuple[Fraction, ...]:
-        row = [self.region.uniform_share / self.grid] * self.grid
-        for place, chance in rounding.grid_law(unit, self.places).items():
+    def _output_law(self, unit: int) -> tuple[Fraction, ...]:
+        row = [self.response.uniform_share / self.grid] * self.grid
+        for place, chance in rounding.grid_law(unit, self.window_steps).items():
             for y in range(place, place + self.window):
-                row[y] += chance * (1 - self.region.uniform_share) / self.window
+                row[y] += chance * (1 - self.response.uniform_share) / self.window
         return tuple(row)
 
     @classmethod

@@ -1,1 +1,1 @@
-"""Metric privacy: near inputs are better hidden from each other than far ones."""
+"""Metric privacy: near inputs are hidden from each other better than far ones."""

@@ -1,62 +1,247 @@
-"""A place in a region of the plane, reported near where it is."""
+"""Planar Laplace mechanism: a location in a region of the plane, reported by a cell that is likely to be near."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
-from shuffledp import argument
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.map_grid import MapGrid, MapLaw, MapPoint, MapReading, MapReference
-from shuffledp.mechanisms.parts.metric_table import (
-    LARGEST_DISTANCE,
+from shuffledp._core import validation
+from shuffledp._core.types import Array, Floats, Integers
+from shuffledp.mechanisms.base.domain import InputDomain, check_reals
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
+from shuffledp.mechanisms.base.table_law import UnitTable
+from shuffledp.mechanisms.custom.table_mechanism import TableEstimator, TableProposal
+from shuffledp.mechanisms.metric.exponential import (
+    MAX_DISTANCE,
+    MIN_DISTANCE,
     RATIO_BITS,
-    SMALLEST_DISTANCE,
-    Whole,
+    BigIntegers,
+    MetricLaw,
+    add_rest_column,
     ratio_below,
-    units_of_one,
-    whole_units,
-    with_rest,
+    round_to_units,
+    units_per_weight,
 )
-from shuffledp.mechanisms.parts.unit_table import UnitTable
-from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.mechanisms.tuning import Tuning
-from shuffledp.numerics.ball import precision, round_up
-from shuffledp.privacy.neighbours import Neighbours
+from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix, Neighbours
 from shuffledp.privacy.randomizer import HasNeighbours
-from shuffledp.privacy.space import DistanceMatrix
-from shuffledp.sampling.random import RandomSource
+from shuffledp.sampling.random_sources import RandomSource
 
-BITS = 4 * RATIO_BITS
-MOST_CELLS = 1024
+# --- Regions cut into cells: input domain, law, estimator and proposal ---
+
+
+DISTANCE_TOLERANCE = 1e-12
+"""Larger than the relative rounding error of distances in floats."""
+EDGE_TOLERANCE = 1e-15
+"""Relative distance from an edge at which floats still tell on which side a point is."""
+
+
+MAX_ROWS = 1e9
+"""Cap on the default number of rows; larger maps are refused later."""
+
+
+@dataclass(frozen=True)
+class MapGrid:
+    """columns × rows equal cells; ``coordinates``: "plane" for points (x, y), "degrees" for (latitude, longitude)."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+    columns: int
+    rows: int
+    coordinates: str
+
+    @classmethod
+    def from_bounds(
+        cls, west: float, east: float, south: float, north: float, columns: int, rows: int, coordinates: str
+    ) -> MapGrid:
+        """Returns the grid, with as many rows as make cells nearly square if ``rows`` is 0."""
+        flat = cls(west, east, south, north, columns, rows or 1, coordinates)
+        if rows:
+            return flat
+        width, height = flat.size
+        return replace(flat, rows=max(1, round(min(columns * height / width, MAX_ROWS))))
+
+    @cached_property
+    def size(self) -> tuple[float, float]:
+        """Width and height of the region in units of distance."""
+        width, height = self.east - self.west, self.north - self.south
+        if self.coordinates == "plane":
+            return width, height
+        metres = math.radians(1) * EARTH_RADIUS
+        middle = math.cos(math.radians((self.south + self.north) / 2))
+        return width * metres * middle, height * metres
+
+    @property
+    def cell(self) -> tuple[float, float]:
+        """Width and height of a cell."""
+        return self.size[0] / self.columns, self.size[1] / self.rows
+
+    @property
+    def reach(self) -> float:
+        """The largest distance of two centres."""
+        return math.hypot(self.cell[0] * (self.columns - 1), self.cell[1] * (self.rows - 1))
+
+    @cached_property
+    def centres(self) -> Floats:
+        """The middle of each cell, in the order of coordinates of the values."""
+        x = self.west + (self.east - self.west) * (np.arange(self.columns) + 0.5) / self.columns
+        y = self.south + (self.north - self.south) * (np.arange(self.rows) + 0.5) / self.rows
+        places = np.stack([np.tile(x, self.rows), np.repeat(y, self.columns)], axis=1)
+        return np.ascontiguousarray(places[:, self.coordinate_order])
+
+    @property
+    def coordinate_order(self) -> list[int]:
+        """Order of coordinates: degrees are written latitude first."""
+        return [0, 1] if self.coordinates == "plane" else [1, 0]
+
+    def find_cells(self, points: Floats) -> NDArray[np.int64]:
+        """Returns the number of the cell of each checked point."""
+        x, y = points[:, self.coordinate_order].T
+        column = np.floor((x - self.west) / (self.east - self.west) * self.columns).astype(np.int64)
+        row = np.floor((y - self.south) / (self.north - self.south) * self.rows).astype(np.int64)
+        return np.asarray(np.minimum(row, self.rows - 1) * self.columns + np.minimum(column, self.columns - 1))
+
+    def cell_offsets(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the numbers of columns, and of rows, between every two cells."""
+        place = np.arange(self.columns * self.rows)
+        across = np.abs(np.subtract.outer(place % self.columns, place % self.columns))
+        along = np.abs(np.subtract.outer(place // self.columns, place // self.columns))
+        return across, along
+
+    def least_distance(self, a: int, b: int) -> float:
+        """Returns the least distance of two points of these cells."""
+        width, height = self.cell
+        across = max(0, abs(a % self.columns - b % self.columns) - 1) * width
+        along = max(0, abs(a // self.columns - b // self.columns) - 1) * height
+        return math.hypot(across, along)
+
+    def nearest_points(self, a: int, b: int) -> Floats:
+        """Returns a point of each of two cells, just inside of where the cells are nearest to each other."""
+        places = np.empty((2, 2))
+        for axis, (low, high, count) in enumerate(
+            ((self.west, self.east, self.columns), (self.south, self.north, self.rows))
+        ):
+            hair = EDGE_TOLERANCE * max(abs(low), abs(high))
+            one, other = (cell // self.columns if axis else cell % self.columns for cell in (a, b))
+            edges = low + (high - low) * np.array([max(one, other), min(one, other) + 1]) / count
+            beside = [edges[0] + hair, edges[1] - hair] if one > other else [edges[1] - hair, edges[0] + hair]
+            places[:, axis] = beside if one != other else edges.mean()
+        return np.ascontiguousarray(places[:, self.coordinate_order])
+
+    def distance(self, points: Floats) -> float:
+        """Returns the distance of two points."""
+        x, y = (points[1] - points[0])[self.coordinate_order]
+        return math.hypot(x * self.size[0] / (self.east - self.west), y * self.size[1] / (self.north - self.south))
+
+
+@dataclass(frozen=True)
+class MapPoint(InputDomain):
+    """One point of the region per user; ``ends`` are two cells that are hard to hide from each other."""
+
+    error_prefix: str
+    grid: MapGrid
+    ends: tuple[int, int]
+
+    def check(self, values: Any) -> Array:
+        points, region = check_reals(self.error_prefix, values, -math.inf, math.inf, axes=2), self.grid
+        if points.shape[1] != 2:
+            raise ValueError(f"{self.error_prefix}: expected two coordinates per user, got {points.shape[1]}.")
+        x, y = points[:, region.coordinate_order].T
+        outside = (x < region.west) | (x > region.east) | (y < region.south) | (y > region.north)
+        if outside.any():
+            raise ValueError(f"{self.error_prefix}: points must lie in the region, got {points[outside][0].tolist()}.")
+        return points
+
+    def audit_pair(self) -> Array:
+        return np.asarray(self.grid.centres[np.array(self.ends)])
+
+
+@dataclass(frozen=True)
+class MapLaw(MetricLaw):
+    """The law of a table of cells: points are as near as the nearest points of their cells."""
+
+    grid: MapGrid
+
+    def near_pairs(self, diameter: float) -> Iterator[tuple[int, int]]:
+        """Returns the cells that hold two points at most this far apart."""
+        return (
+            (a, b)
+            for a, b in self.space.pairs()
+            if self.grid.least_distance(a, b) <= diameter * (1 + DISTANCE_TOLERANCE)
+        )
+
+    def is_surely_near(self, a: int, b: int, diameter: float) -> bool:
+        """Returns True if two points of these half-open cells are certainly at most this far apart.
+
+        If the diameter equals the distance of the cells, no two of their points are that near.
+        """
+        points = self.grid.nearest_points(a, b)
+        if self.grid.find_cells(points).tolist() != [a, b]:
+            return False
+        return self.grid.distance(points) <= diameter * (1 - DISTANCE_TOLERANCE)
+
+
+@dataclass(frozen=True)
+class MapEstimator(TableEstimator):
+    """Estimates the number of users in each cell."""
+
+    grid: MapGrid
+
+    def truth(self, values: Array) -> Floats:
+        return super().truth(self.grid.find_cells(values))
+
+
+@dataclass(frozen=True)
+class MapProposal(TableProposal):
+    """Proposal law of a table of cells."""
+
+    grid: MapGrid
+
+    def row_numbers(self, values: Array) -> Integers:
+        return self.grid.find_cells(values)
+
+
+PRECISION_BITS = 4 * RATIO_BITS
+MAX_CELLS = 1024
 COORDINATES = ("plane", "degrees")
 
 
 @dataclass(frozen=True)
 class PlanarLaplace(Mechanism, HasNeighbours):
-    """Report a cell of a region with probability in proportion to e^(−distance) of the cell's centre to one's own.
+    """Reports a cell of a region with probability in proportion to e^(−distance) of its centre from the true cell's.
 
-    The region is cut into columns × rows equal cells; rows is 0 for cells that are nearly square. A point counts as the
-    centre of its cell. ``epsilon`` is spent over the largest distance of two centres: two points whose cells' centres
-    are d apart differ by a factor of at most e^(rate·d), ``rate`` = ε/(largest distance), exactly: the table is one of
-    whole units (``metric_table``). What would fall outside the region is the last message, "outside", made as rare as
-    privacy allows. The estimate is the number of users in each cell.
-
-    ``west``, ``east``, ``south``, ``north``: the ends of the region, the unit square by default. ``columns``: how many
-    cells from west to east, 6 by default; ``rows``: how many from south to north, 0 by default. ``coordinates``:
-    "plane" for points (x, y), or "degrees" for (latitude, longitude), whose distances are metres on the map that is
-    true to scale along the region's middle latitude.
+    The region is cut into columns × rows equal cells. A point counts as the centre of its cell. ``epsilon`` is spent
+    over the largest distance of two centres: two points whose cells' centres are d apart differ by a factor of at most
+    e^(rate·d), ``rate`` = ε/(largest distance), exactly: the table is one of whole units. Reports that would fall
+    outside the region are the last message, "outside", made as rare as privacy allows. The estimate is the number of
+    users in each cell.
 
     Theorem: [VR] Table 2, planar Laplace: private for rate·distance.
     Deviates: cells in place of points; places outside the region are one message, as rare as the ratios allow.
+
+    Args:
+        epsilon: Local ε of every message, spent over the largest distance of two centres.
+        west: Western end of the region (the unit square by default).
+        east: Eastern end of the region.
+        south: Southern end of the region.
+        north: Northern end of the region.
+        columns: Number of cells from west to east.
+        rows: Number of cells from south to north; 0 for nearly square cells.
+        coordinates: "plane" for points (x, y), or "degrees" for (latitude, longitude), whose distances are in metres on
+            a map that is true to scale along the region's middle latitude.
+
+    Raises:
+        ValueError: If a parameter is out of range, or there are too few or too many cells.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.PlanarLaplace(2.0, west=6.0, east=6.2, south=49.4, north=49.6, columns=4, coordinates="degrees")
@@ -77,28 +262,30 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     coordinates: str = "plane"
     space: DistanceMatrix = field(init=False, repr=False, compare=False)
     """The privacy distances of cells."""
-    executed: UnitTable = field(init=False, repr=False, compare=False)
-    """The table that is run, and that all numbers are about."""
+    unit_table: UnitTable = field(init=False, repr=False, compare=False)
+    """The table that is executed, to which all numbers refer."""
 
     name = "planar-laplace"
     task = "location"
     summary = "where users are: the cell of a map, with planar Laplace noise"
-    take_it = "For places, where near ones are to be hidden best."
-    also_called = (
+    use_case = "For places, where near ones are to be hidden best."
+    aliases = (
         "geo-ind",
         "geo-indistinguishability",
     )
-    tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
+    tunable = (TunableParameter("epsilon", False, False, 1e-6, MAX_DISTANCE),)
 
     def __post_init__(self) -> None:
-        level = argument.positive_finite("PlanarLaplace", "epsilon", self.epsilon)
-        if not SMALLEST_DISTANCE <= level <= LARGEST_DISTANCE:
+        level = validation.positive_finite("PlanarLaplace", "epsilon", self.epsilon)
+        if not MIN_DISTANCE <= level <= MAX_DISTANCE:
             raise ValueError(
-                f"PlanarLaplace: epsilon must be from {SMALLEST_DISTANCE:g} to {LARGEST_DISTANCE:g}, got {level!r}."
+                f"PlanarLaplace: epsilon must be from {MIN_DISTANCE:g} to {MAX_DISTANCE:g}, got {level!r}."
             )
         object.__setattr__(self, "epsilon", level)
         for low, high in (("west", "east"), ("south", "north")):
-            ends = [argument.real("PlanarLaplace", name, getattr(self, name), up=name == high) for name in (low, high)]
+            ends = [
+                validation.real("PlanarLaplace", name, getattr(self, name), up=name == high) for name in (low, high)
+            ]
             if not 0.0 < ends[1] - ends[0] < math.inf:
                 raise ValueError(
                     f"PlanarLaplace: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
@@ -106,22 +293,33 @@ class PlanarLaplace(Mechanism, HasNeighbours):
             object.__setattr__(self, low, ends[0])
             object.__setattr__(self, high, ends[1])
         self._check_coordinates()
-        columns = argument.count("PlanarLaplace", "columns", self.columns)
-        rows = self._map(columns, argument.count("PlanarLaplace", "rows", self.rows, at_least=0)).rows
-        if not 2 <= columns * rows <= MOST_CELLS:
-            raise ValueError(f"PlanarLaplace: expected 2 to {MOST_CELLS} cells, got {columns} columns and {rows} rows.")
+        columns = validation.count("PlanarLaplace", "columns", self.columns)
+        rows = self._build_grid(columns, validation.count("PlanarLaplace", "rows", self.rows, at_least=0)).rows
+        if not 2 <= columns * rows <= MAX_CELLS:
+            raise ValueError(f"PlanarLaplace: expected 2 to {MAX_CELLS} cells, got {columns} columns and {rows} rows.")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "rows", rows)
         self._tabulate()
 
-    def _map(self, columns: int, rows: int) -> MapGrid:
-        return MapGrid.of(self.west, self.east, self.south, self.north, columns, rows, self.coordinates)
+    def _build_grid(self, columns: int, rows: int) -> MapGrid:
+        return MapGrid.from_bounds(self.west, self.east, self.south, self.north, columns, rows, self.coordinates)
 
     @classmethod
     def per_unit(cls, rate: float, **settings: Any) -> PlanarLaplace:
-        """With ε given per unit of distance (per metre for degrees), for example log(4)/200."""
-        rate = argument.positive_finite("PlanarLaplace", "rate", rate)
-        reach = cls(1.0, **settings).map.reach
+        """Returns the mechanism with ε given per unit of distance (per metre for degrees), for example log(4)/200.
+
+        Args:
+            rate: ε per unit of distance between centres.
+            **settings: Other arguments of the constructor.
+
+        Returns:
+            The mechanism with ε = rate·(largest distance), rounded down.
+
+        Raises:
+            ValueError: As for the constructor.
+        """
+        rate = validation.positive_finite("PlanarLaplace", "rate", rate)
+        reach = cls(1.0, **settings).grid.reach
         # The product in floats may be an ulp too large.
         return cls(epsilon=math.nextafter(rate * reach, 0.0), **settings)
 
@@ -136,16 +334,16 @@ class PlanarLaplace(Mechanism, HasNeighbours):
                 f"got {self.south!r} to {self.north!r} and {self.west!r} to {self.east!r}."
             )
 
-    # --- the map ----------------------------------------------------------------------------------------------
+    # --- map ---
 
     @cached_property
-    def map(self) -> MapGrid:
-        return self._map(self.columns, self.rows)
+    def grid(self) -> MapGrid:
+        return self._build_grid(self.columns, self.rows)
 
     @property
     def reach(self) -> float:
         """The largest distance of two centres."""
-        return self.map.reach
+        return self.grid.reach
 
     @property
     def rate(self) -> float:
@@ -154,59 +352,75 @@ class PlanarLaplace(Mechanism, HasNeighbours):
 
     @property
     def centres(self) -> Floats:
-        """The middle of each cell, in the order of coordinates that values have."""
-        return self.map.centres
+        """The middle of each cell, in the order of coordinates of the values."""
+        return self.grid.centres
 
     def decode(self, messages: Array) -> Floats:
-        """The centre of each reported cell; NaN for "outside"."""
+        """Returns the reported locations.
+
+        Args:
+            messages: Reported cells.
+
+        Returns:
+            The centre of each cell; NaN for "outside".
+        """
         places = np.concatenate([self.centres, np.full((1, 2), np.nan)])
         return np.asarray(places[messages])
 
-    # --- its parts --------------------------------------------------------------------------------------------
+    # --- parts of the mechanism ---
 
     @cached_property
-    def values(self) -> MapPoint:
-        return MapPoint("PlanarLaplace", self.map, self.executed.farthest())
+    def domain(self) -> MapPoint:
+        return MapPoint("PlanarLaplace", self.grid, self.unit_table.find_farthest_rows())
 
     @cached_property
     def law(self) -> MapLaw:
-        return MapLaw("PlanarLaplace", self.executed, self.space, self.map)
+        return MapLaw("PlanarLaplace", self.unit_table, self.space, self.grid)
 
     @cached_property
-    def wire(self) -> WholeNumberWire:
-        return WholeNumberWire("PlanarLaplace", self.executed.outputs)
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("PlanarLaplace", self.unit_table.outputs)
 
     @cached_property
-    def reading(self) -> MapReading:
-        return MapReading("PlanarLaplace", self.executed, self.map)
+    def estimator(self) -> MapEstimator:
+        return MapEstimator("PlanarLaplace", self.unit_table, self.grid)
 
     @cached_property
-    def reference(self) -> MapReference:
-        return MapReference(self.executed, self.map)
+    def proposal(self) -> MapProposal:
+        return MapProposal(self.unit_table, self.grid)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        return self.executed.draw(self.map.cells(values), source)
+        """Returns one cell per user.
 
-    # --- the table --------------------------------------------------------------------------------------------
+        Args:
+            values: Checked points, one row per user.
+            source: Source of randomness.
+
+        Returns:
+            One message per user.
+        """
+        return self.unit_table.draw(self.grid.find_cells(values), source)
+
+    # --- table ---
 
     def _tabulate(self) -> None:
-        """Weights depend on the offset alone, so that the table of offsets is lowered in place of the whole one."""
-        with precision(BITS):
+        """Builds the table from a table of offsets, on which alone the weights depend."""
+        with precision(PRECISION_BITS):
             distances = self._offset_distances()
             ratios = np.array([[ratio_below(d) for d in line] for line in distances.tolist()], dtype=object)
-            across, along = self.map.steps()
+            across, along = self.grid.cell_offsets()
             space = DistanceMatrix(distances[along, across])
             weights = np.exp(-distances)
-            scale = units_of_one(space, weights[along, across].sum(axis=1))
-            units = [[whole_units((-arb(d)).exp(), scale) for d in line] for line in distances.tolist()]
-        lowered = _lowered_offsets(np.array(units, dtype=object), ratios)
-        rows = with_rest(lowered[along, across], ratios[along, across])
+            scale = units_per_weight(space, weights[along, across].sum(axis=1))
+            units = [[round_to_units((-arb(d)).exp(), scale) for d in line] for line in distances.tolist()]
+        lowered = _lower_offsets(np.array(units, dtype=object), ratios)
+        rows = add_rest_column(lowered[along, across], ratios[along, across])
         object.__setattr__(self, "space", space)
-        object.__setattr__(self, "executed", UnitTable(rows.astype(np.int64)))
+        object.__setattr__(self, "unit_table", UnitTable(rows.astype(np.int64)))
 
     def _offset_distances(self) -> Floats:
-        """rate·distance of two centres by rows and columns between them, rounded up but for the largest, which is ε."""
-        width, height = self.map.cell
+        """Returns rate·distance of two centres by rows and columns between them, rounded up to at most ε."""
+        width, height = self.grid.cell
         squares = [
             [(arb(width) * i) ** 2 + (arb(height) * j) ** 2 for i in range(self.columns)] for j in range(self.rows)
         ]
@@ -216,19 +430,40 @@ class PlanarLaplace(Mechanism, HasNeighbours):
         ]
         return np.array(numbers)
 
-    # --- near inputs ------------------------------------------------------------------------------------------
+    # --- near inputs ---
 
-    def between(self, first: Any, second: Any) -> Neighbours:
-        """Two points, by their cells."""
-        a, b = self.map.cells(self.check([first, second])).tolist()
-        return self.law.between(a, b)
+    def neighbours_between(self, first: Any, second: Any) -> Neighbours:
+        """Returns the exact laws of two points, those of their cells.
 
-    def within(self, diameter: float) -> Neighbours:
-        """Every two points at most this far apart."""
-        return self.law.within(diameter)
+        Args:
+            first: One point.
+            second: The other point.
+
+        Returns:
+            The pair and the attacks on it.
+
+        Raises:
+            ValueError: If a point is outside the region.
+        """
+        a, b = self.grid.find_cells(self.check([first, second])).tolist()
+        return self.law.neighbours_between(a, b)
+
+    def neighbours_within(self, diameter: float) -> Neighbours:
+        """Returns every two points at most this far apart.
+
+        Args:
+            diameter: Largest distance of two points.
+
+        Returns:
+            Pairs that cover all of them, and attacks.
+
+        Raises:
+            ValueError: If the diameter is not positive and finite, or no two cells are that near.
+        """
+        return self.law.neighbours_within(diameter)
 
     def table(self) -> OutputTable:
-        return OutputTable(self.centres, np.arange(self.executed.outputs), self.executed.fractions())
+        return OutputTable(self.centres, np.arange(self.unit_table.outputs), self.unit_table.fractions())
 
     @classmethod
     def examples(cls) -> Sequence[PlanarLaplace]:
@@ -239,8 +474,8 @@ class PlanarLaplace(Mechanism, HasNeighbours):
         ]
 
 
-def _lowered_offsets(units: Whole, ratios: Whole) -> Whole:
-    """Units by offset, lowered until t(o) ≤ e^D(o−o')·t(o') for all offsets whose difference is one of the map."""
+def _lower_offsets(units: BigIntegers, ratios: BigIntegers) -> BigIntegers:
+    """Returns units by offset, lowered until t(o) ≤ e^D(o−o')·t(o') for all offsets whose difference is on the map."""
     rows, columns = units.shape
     units = units.copy()
     changed = True
@@ -250,7 +485,7 @@ def _lowered_offsets(units: Whole, ratios: Whole) -> Whole:
         changed = False
         for j in range(rows):
             for i in range(columns):
-                # Offsets o' from o − (map) to o + (map), cut to those that occur.
+                # Offsets o' from o − (map) to o + (map), restricted to those that occur.
                 low_j, high_j = max(-(rows - 1), j - rows + 1), rows - 1
                 low_i, high_i = max(-(columns - 1), i - columns + 1), columns - 1
                 other = mirrored[low_j + rows - 1 : high_j + rows, low_i + columns - 1 : high_i + columns]

@@ -1,1 +1,1 @@
-"""Means of vectors."""
+"""Means of vectors: every user holds one vector."""

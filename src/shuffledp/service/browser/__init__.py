@@ -1,1 +1,1 @@
-"""What pages run: a module without dependencies or build step, and a page that takes part in a campaign with it."""
+"""The JavaScript client for browsers and Node, without dependencies or build step, and a page that uses it."""

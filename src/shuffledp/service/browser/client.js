@@ -1,8 +1,8 @@
-/* A client of shuffledp campaigns, for browsers and Node: one answer is randomised once, each message is sealed to the
-   analyst, all of them together to the shuffler, and the same bytes are sent until they are confirmed.
-   Nothing here is a floating-point probability: draws compare whole numbers with 64-bit random words. */
+/* A client of shuffledp campaigns for browsers and Node: an answer is randomised once, each message is sealed to the
+   analyst, all messages together to the shuffler, and the same bytes are sent until they are confirmed.
+   No probability is a floating-point number: draws compare integers with 64-bit random words. */
 
-/** What a person can be told, in one sentence. */
+/** An error whose message is shown to the person. */
 export class Refusal extends Error {}
 
 const refuse = (sentence) => {
@@ -12,7 +12,7 @@ const demand = (good, sentence) => good || refuse(sentence);
 const WORD = 1n << 64n, UNIT = 1n << 53n;
 const subtle = globalThis.crypto?.subtle;
 
-// --- bytes ----------------------------------------------------------------------------------------------------------
+// --- Bytes ---
 
 const encoder = new TextEncoder();
 const join = (...parts) => {
@@ -26,22 +26,22 @@ const hex = (content) => Array.from(content, (byte) => byte.toString(16).padStar
 const unhex = (text) => Uint8Array.from(text.match(/../g), (pair) => parseInt(pair, 16));
 const unbase64 = (text) =>
   Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
-/** A whole number, the most significant byte first. */
+/** Encodes an integer, most significant byte first. */
 const wide = (number, width) => unhex(number.toString(16).padStart(2 * width, "0"));
 
-// --- HPKE (RFC 9180), base mode: X25519, HKDF-SHA256, AES-128-GCM -----------------------------------------------------
+// --- HPKE (RFC 9180), base mode: X25519, HKDF-SHA256, AES-128-GCM ---
 
 const KEM = join("KEM", [0, 32]), SUITE = join("HPKE", [0, 32, 0, 1, 0, 1]), EMPTY = new Uint8Array(32);
 const hmac = async (secret, content) => {
   const key = await subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   return new Uint8Array(await subtle.sign("HMAC", key, content));
 };
-// A salt of no bytes is one of zeros: HMAC fills keys up with them.
+// An empty salt equals one of zeros: HMAC pads keys with zeros.
 const extract = (suite, salt, label, secret) => hmac(salt, join("HPKE-v1", suite, label, secret));
 const expand = async (suite, secret, label, info, length) =>
   (await hmac(secret, join([0, length], "HPKE-v1", suite, label, info, [1]))).slice(0, length);
 
-/** `content` for whoever holds the key to `receiver`, bound to `info`; `pair`, one-time keys, is for tests alone. */
+/** Seals `content` to the public key `receiver`, bound to `info`; `pair`, the one-time keys, is for tests only. */
 export async function seal(receiver, info, content, pair) {
   const { publicKey, privateKey } = pair ?? (await subtle.generateKey("X25519", false, ["deriveBits"]));
   const sent = new Uint8Array(await subtle.exportKey("raw", publicKey));
@@ -56,16 +56,16 @@ export async function seal(receiver, info, content, pair) {
   return join(sent, await subtle.encrypt({ name: "AES-GCM", iv }, key, content));
 }
 
-// --- draws ------------------------------------------------------------------------------------------------------------
+// --- Random draws ---
 
-/** A uniform 64-bit word of the system's randomness; each is used once. */
+/** Returns a uniform 64-bit word from the system's randomness; each is used once. */
 let pool = [];
 const system = () => {
   if (!pool.length) pool = [...crypto.getRandomValues(new BigUint64Array(64))];
   return pool.pop();
 };
 
-/** What is drawn from words, all of it exactly. */
+/** Exact samplers from 64-bit words. */
 class Draw {
   constructor(word) {
     this.word = word;
@@ -95,7 +95,7 @@ class Draw {
     return k % 2n === 1n;
   }
 
-  /** A number from 0 to grid with mean units/2^53 of it. */
+  /** Rounds units/2^53·grid randomly to one of its two neighbours, with the same mean. */
   rounded(units, grid) {
     const place = units * grid;
     return place / UNIT + (this.coin(place % UNIT, UNIT) ? 1n : 0n);
@@ -105,7 +105,7 @@ class Draw {
   pile({ shape: [part, whole], rate, ratio }) {
     const more = () => (rate ? this.fading(...rate) : this.coin(...ratio));
     let total = 0n;
-    // The whole part of a shape is so many geometric numbers; for the rest, one is taken with Π (j − 1 + rest)/j.
+    // The integer part of the shape is a sum of geometric numbers; the rest accepts one with Π (j − 1 + rest)/j.
     for (; part >= whole; part -= whole) while (more()) total++;
     for (let i = 0n; ; ) {
       if (!more()) return total + i;
@@ -115,7 +115,7 @@ class Draw {
   }
 }
 
-// --- mechanisms: of integers and an answer, whole numbers or rows of bits ---------------------------------------------
+// --- Mechanisms: messages are integers or bit vectors ---
 
 const row = (count, on, order) => {
   const bytes = new Uint8Array(Math.ceil(count / 8));
@@ -124,17 +124,17 @@ const row = (count, on, order) => {
 };
 
 const KINDS = {
-  /** One's own option, or a uniform one; then dummies, some of them blank. */
+  /** The true option or a uniform one; then dummies, some of them blank. */
   option(draw, { options, uniform, dummies, filled, grid }, value) {
     const own = grid ? draw.rounded(value, grid) : value, told = [draw.coin(uniform) ? draw.below(options) : own];
     while (told.length <= dummies) told.push(draw.coin(filled) ? draw.below(options) : options);
     return told;
   },
-  /** A bit for each option, the own one with another chance. */
+  /** A bit for each option; the true one has another probability. */
   bits(draw, { options, own, other }, value) {
     return [row(Number(options), (j) => draw.coin(j === Number(value) ? own : other))];
   },
-  /** A random linear hash, with one's own bucket or a uniform one. */
+  /** A random linear hash with the true bucket or a uniform one. */
   hash(draw, { messages, length, uniform }, value) {
     const drawn = draw.below(messages);
     if (draw.coin(uniform)) return [drawn];
@@ -142,26 +142,26 @@ const KINDS = {
     for (let left = drawn / length; value; left /= length, value /= length) bucket += (left % length) * (value % length);
     return [drawn - (drawn % length) + (bucket % length)];
   },
-  /** A uniform subset, of all or of those with one's own option. */
+  /** A uniform subset, of all subsets or of those with the true option. */
   subset(draw, { options, size, width, uniform }, value) {
     const held = new Set(), last = options - 1n, own = !draw.coin(uniform);
     for (let j = options - size; j < options; j++) {
       const drawn = draw.below(j + 1n);
       held.add(held.has(drawn) || (own && j === last) ? j : drawn);
     }
-    // The last number was forced, if any: it and one's own change names.
+    // If an option is forced, it is the last one; swap it with the true one.
     const named = (j) => (j === last ? value : j === value ? last : j);
     if (size * width >= options) return [row(Number(options), (j) => held.has(named(BigInt(j))), true)];
     const sorted = [...held].map(named).sort((a, b) => (a < b ? -1 : 1));
     const each = Number(width), digits = sorted.map((j) => j.toString(2).padStart(each, "0")).join("");
     return [row(digits.length, (j) => digits[j] === "1", true)];
   },
-  /** A point of a window that follows the number, or any. */
+  /** A uniform point of the window around the value, or of the entire grid. */
   window(draw, { grid, size, uniform }, value) {
     if (draw.coin(uniform)) return [draw.below(grid)];
     return [draw.rounded(value, grid - size) + draw.below(size)];
   },
-  /** A point with the weights of a hat around the number; the brim, the last weight, is everywhere else. */
+  /** A point with the weights of a hat around the value; the last weight, the brim, holds everywhere else. */
   hat(draw, { grid, weights }, value) {
     const point = draw.rounded(value, grid), brim = weights.at(-1), reach = BigInt(weights.length - 1);
     const [tip, ...sides] = weights.slice(0, -1);
@@ -175,7 +175,7 @@ const KINDS = {
     left /= brim;
     return [left <= point ? left : left + 2n * reach - 1n];
   },
-  /** The number and a share of noise, as shares that are uniform but for their sum. */
+  /** Uniform shares whose sum is the value and a share of the noise. */
   shares(draw, { levels, modulus, messages, noise }, value) {
     let rest = draw.rounded(value, levels) + draw.pile(noise) - draw.pile(noise);
     const told = [];
@@ -183,12 +183,12 @@ const KINDS = {
     for (const share of told) rest -= share;
     return [...told, ((rest % modulus) + modulus) % modulus];
   },
-  /** One's own option, a share of noise for and against options, and blanks. */
+  /** The true option, a share of the noise with both signs, and blanks. */
   signed(draw, { options, places, noise }, value) {
     const told = [2n * value];
     for (const { signs, shape, ...law } of noise) {
       const found = [], [part, whole] = shape;
-      // Shares of independent numbers of all options, one by one: a new option, or as one before.
+      // Splits the total over the options like independent noise: a unit takes a new option or repeats an earlier one.
       for (let left = draw.pile({ shape, ...law }); left; left--) {
         const i = BigInt(found.length);
         found.push(draw.coin(part, part + i * whole) ? draw.below(options) : found[draw.below(i)]);
@@ -205,13 +205,13 @@ const integers = (told) =>
   : Array.isArray(told) ? told.map(integers)
   : Object.fromEntries(Object.entries(told).map(([name, value]) => [name, integers(value)]));
 
-/** The messages of one answer, as bytes; `value` is an option's number, or a number in units of 2^-53 of its range. */
+/** Returns the messages of an answer; `value` is an option's index, or a number in units of 2^-53 of its range. */
 export function randomize({ kind, bytes, ...recipe }, value, word = system) {
   const told = KINDS[kind](new Draw(word), integers(recipe), BigInt(value));
   return told.map((message) => (message instanceof Uint8Array ? message : wide(message, bytes)));
 }
 
-// --- campaigns --------------------------------------------------------------------------------------------------------
+// --- Campaigns ---
 
 const OLD = "This browser cannot seal and check what is sent (X25519, Ed25519): a newer one can. Nothing was sent.";
 const FOREIGN = "This page got a campaign that is not the one it was made for. Nothing was sent.";
@@ -219,7 +219,7 @@ const LATER = "The shuffler cannot be reached now. Try again later; an answer th
 const ask = (url, options) =>
   fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options }).catch(() => refuse(LATER));
 const known = (answer) => demand(answer.status !== 404, "The shuffler does not know this campaign.") && demand(answer.ok, LATER);
-/** The bytes of an answer; it is not read on once it has more than such an answer may have. */
+/** Reads a response of at most `most` bytes. */
 const read = async (answer, most) => {
   const reader = answer.body?.getReader(), parts = [];
   for (let held = 0; reader; ) {
@@ -233,7 +233,7 @@ const read = async (answer, most) => {
 const CAMPAIGN_BYTES = 1 << 20, NOTICE_BYTES = 1 << 16;
 const keyOf = ({ kem, kdf, aead, key }) => demand(kem === 32 && kdf === 1 && aead === 1, FOREIGN) && unbase64(key);
 
-/** The campaign with this id, from the shuffler at `base`: its bytes are those that the id stands for. */
+/** Fetches a campaign from the shuffler at `base`; its bytes are checked against the id. */
 export async function load(base, id) {
   demand(subtle, "This page can seal nothing unless it is loaded over https. Nothing was sent.");
   await subtle.generateKey("X25519", false, ["deriveBits"]).catch(() => refuse(OLD));
@@ -251,11 +251,11 @@ export async function load(base, id) {
   return { id, base, document, recipe, promise, task: plan.task, analyst: analyst.operator, shuffler: hops[0].operator };
 }
 
-// Spellings that look alike are one answer, as everywhere else: composed letters, and none without a shape.
+// As in the Python package, spellings that look alike are one answer: composed letters, no invisible characters.
 const INVISIBLE = /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 const canonical = (text) => String(text).replace(INVISIBLE, "").normalize("NFC");
 
-/** An answer as `randomize` takes it; a sentence unless the campaign asks for such. */
+/** Converts an answer to the `value` of `randomize`; throws Refusal if it does not fit the campaign. */
 export function valueOf({ recipe, task: { name, domain } }, answer) {
   if (name === "frequency") {
     const { categories: names } = domain, place = names ? names.map(canonical).indexOf(canonical(answer)) : Number(answer);
@@ -267,18 +267,18 @@ export function valueOf({ recipe, task: { name, domain } }, answer) {
   demand(name !== "count" || number === 0 || number === 1, "Choose yes or no.");
   const [first, last] = recipe.range, moved = first + ((number - low) / (high - low)) * (last - first);
   const within = Math.min(Math.max(moved, first), last);
-  // To the nearest, and to an even number between two: as everywhere else.
+  // Rounds half to even, as the Python package does.
   const even = (x) => Math.round(x) - (Math.round(x) - x === 0.5 && Math.round(x) % 2 ? 1 : 0);
   return recipe.signed ? even(within * 2 ** 52) + 2 ** 52 : Math.min(even(((within - first) / (last - first)) * 2 ** 53), 2 ** 53);
 }
 
-/** The round that is open, as the campaign's shuffler signed it. */
+/** Fetches the open round and checks the shuffler's signature. */
 export async function openRound(campaign) {
   const { id, base, document } = campaign, answer = await ask(`${base}/v1/campaigns/${id}/round`, { cache: "no-store" });
   demand(answer.status !== 410, "This campaign takes no answers now.");
   known(answer);
   const parts = /^(.*)"signature":"([\w-]{86})",(.*)$/s.exec(new TextDecoder().decode(await read(answer, NOTICE_BYTES))) ?? refuse(FOREIGN);
-  // What is read below is what was signed, byte for byte.
+  // The text parsed below is exactly the signed one.
   const told = parts[1] + parts[3];
   let key;
   try {
@@ -295,8 +295,8 @@ export async function openRound(campaign) {
   return { round, closes, key: keyOf(notice.key) };
 }
 
-/** All that one person sends: messages in order of their bytes, so that no place tells a real one from a dummy; then
-    the token that admits her, where the campaign asks for one. */
+/** Seals a person's report: messages sorted by their bytes, so that the position does not tell a real one from a dummy;
+    then the person's token, if the campaign requires one. */
 export async function report({ id, document }, { round, key }, messages, token = []) {
   const bound = (label) => join(`shuffledp v1 ${label}\0`, unhex(id), wide(round, 8)), analyst = keyOf(document.analyst.key);
   const sealed = await Promise.all(messages.map((message) => seal(analyst, bound("message"), message)));
@@ -304,9 +304,9 @@ export async function report({ id, document }, { round, key }, messages, token =
   return seal(key, bound("report"), join(...sorted, token));
 }
 
-// --- the wallet -------------------------------------------------------------------------------------------------------
+// --- Wallet ---
 
-/** Entries that are lost with the process: for tests, and to build others upon. */
+/** Stores entries in memory: for tests, and as a base for other stores. */
 export function memoryStore(entries = new Map()) {
   return {
     all: async () => [...entries.values()],
@@ -321,7 +321,7 @@ export function memoryStore(entries = new Map()) {
   };
 }
 
-/** Entries in this browser's IndexedDB: on disk before anything is sent, one at a time however many pages are open. */
+/** Stores entries in IndexedDB: on disk before anything is sent, and safe with several open pages. */
 export function browserStore(name = "shuffledp") {
   const within = (mode, work) =>
     new Promise((resolve, reject) => {
@@ -362,19 +362,19 @@ export function browserStore(name = "shuffledp") {
   };
 }
 
-/** What a person has given, and the most that she will give: ε of all campaigns added up, each for all of its rounds. */
+/** A person's answers and limit: the promised ε of all campaigns, each for all of its rounds, are added up. */
 export class Wallet {
   constructor(limit, store = browserStore()) {
     demand(limit > 0 && Number.isFinite(limit), "Your limit must be a number above 0.");
     Object.assign(this, { limit, store });
   }
 
-  /** ε and δ so far, with one more campaign if it is given. */
+  /** Returns the total ε and δ, including one more campaign if given. */
   async spent(more) {
     return added(await this.store.all(), more);
   }
 
-  /** The answer that was given in a round, if any. */
+  /** Returns the answer to a round, if any. */
   async answer(campaign, { round }) {
     return (await this.store.all()).find(({ key }) => key === `${campaign.id}-${round}`);
   }
@@ -388,9 +388,9 @@ const added = (entries, more) => {
   return { epsilon, delta };
 };
 
-/** Give an answer in the round that is open. One that was given before stays: its bytes are sent until they arrive.
-    `admit(campaign, round)` gets the person's token, where the campaign asks for one.
-    Returns the round, and whether this call sent anything. */
+/** Answers the open round. An earlier answer is not replaced: its bytes are sent until they are confirmed.
+    `admit(campaign, round)` returns the person's token, if the campaign requires one.
+    Returns the round, and true as `sent` if this call sent the answer. */
 export async function send(campaign, answer, wallet, admit) {
   const notice = await openRound(campaign), { round } = notice, { id, promise } = campaign;
   let entry = await wallet.answer(campaign, notice);

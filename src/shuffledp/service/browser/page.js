@@ -1,11 +1,11 @@
-/* A page that takes part in the campaign whose id is at the end of its address, after #. */
+/* A page that takes part in the campaign whose id follows # in its address. */
 
 import { Refusal, Wallet, load, openRound, send } from "./client.js";
 
 const at = (id) => document.getElementById(id);
 const base = new URL("..", import.meta.url).href.replace(/\/$/, "");
 const LIMIT = "shuffledp-limit", FEW = 8;
-/** Rounded up to two digits behind the point: nothing is promised that is not kept. */
+/** Formats a number rounded up to two decimals, so that no smaller ε is promised than holds. */
 const up = (number) => (Math.max(0, Math.ceil(number * 100 - 1e-9)) / 100).toLocaleString("en", { minimumFractionDigits: 2 });
 const whole = (number) => number.toLocaleString("en");
 const times = (epsilon) => (epsilon > 20 ? "very many" : whole(Math.ceil(Math.exp(epsilon) * 10) / 10));
@@ -25,9 +25,9 @@ function say(sentence, { bad = false, good = false } = {}) {
   if (bad || good) at(bad ? "alert" : "status").scrollIntoView({ block: "nearest" });
 }
 
-// --- the question -----------------------------------------------------------------------------------------------------
+// --- Question ---
 
-/** Shows the choices; returns what reads the answer. */
+/** Shows the choices; returns a function that reads the answer. */
 function ask({ task: { name, domain } }) {
   const labels = name === "count" ? ["Yes", "No"] : domain.categories;
   if (!labels) {
@@ -51,17 +51,17 @@ function ask({ task: { name, domain } }) {
   };
 }
 
-// --- a token that admits somebody --------------------------------------------------------------------------------------
+// --- Admission token ---
 
 const TOKEN = { kind: "rfc9578-2", type: [0, 2], nonce: 32, digest: 32, signature: 256 };
 const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
 const hash = async (...parts) => new Uint8Array(await crypto.subtle.digest("SHA-256", Uint8Array.from(parts.flatMap((part) => [...part]))));
 const demand = (holds, sentence) => { if (!holds) throw new Refusal(sentence); };
 
-/** The person's token, as it was pasted; refused unless it is for this round of this campaign, by its issuer. */
+/** Returns the pasted token; throws Refusal unless it is for this round of this campaign and from its issuer. */
 async function admitted({ id, document: { admission } }, round) {
   let token = new Uint8Array();
-  try { token = bytes(at("token").value.trim().replace(/=+$/, "")); } catch { /* It is none. */ }
+  try { token = bytes(at("token").value.trim().replace(/=+$/, "")); } catch { /* Not base64url: refused below. */ }
   const { type, nonce, digest, signature } = TOKEN, after = type.length + nonce;
   demand(token.length === after + 2 * digest + signature && type.every((byte, place) => token[place] === byte), "This is no token: paste all of it, as the issuer gave it. Nothing was sent.");
   const text = new TextEncoder(), name = text.encode(admission.issuer), number = new DataView(new ArrayBuffer(8));
@@ -74,11 +74,11 @@ async function admitted({ id, document: { admission } }, round) {
 
 const challenge = (type, name, context) => [...type, name.length >> 8, name.length & 255, ...name, context.length, ...context, 0, 0];
 
-// --- what is told -----------------------------------------------------------------------------------------------------
+// --- Explanations ---
 
 const NAMELESS = "not named";
 
-/** What becomes of an answer, by what it tells whoever sees it alone. */
+/** Describes how an answer is randomised, depending on the local ε. */
 function drawn(local, noiseless) {
   if (noiseless) return "Your answer as it is; the noise that hides it is added by the shuffler.";
   if (local === null) return "Your answer, or parts of it, among random messages that your browser draws.";
@@ -124,11 +124,11 @@ async function showCost(campaign, wallet) {
     `This campaign costs ε = ${up(campaign.promise.epsilon)}: the smaller, the less can be learned about you. With this browser you have given ε = ${up(before)} so far` +
     (after > before ? `; with your answer it will be ${up(after)}.` : ", this campaign included.") +
     (after > wallet.limit && after > before ? " That is more than your limit: nothing is sent unless you raise it." : "");
-  // Red where it is above the limit: the meter's best place is below it.
+  // The meter is red above the limit, because its optimum is below it.
   Object.assign(at("meter"), { max: 1.01, low: 1, high: 1, optimum: 0, value: Math.min(after / wallet.limit, 1.01) });
 }
 
-// --- the course of things ---------------------------------------------------------------------------------------------
+// --- Steps of the page ---
 
 function finish(sentence) {
   at("answers").disabled = at("admission").disabled = at("own-limit").disabled = at("button").disabled = true;
@@ -175,7 +175,7 @@ async function begin() {
   await resume(campaign, notice);
 }
 
-/** An answer that was given before is not asked for again. */
+/** Resumes an earlier answer instead of asking again. */
 async function resume(campaign, notice) {
   const given = await new Wallet(limit()).answer(campaign, notice);
   if (!given) return;

@@ -1,0 +1,170 @@
+"""Exact rationals and balls, the number types of every proof, and verdicts.
+
+An ``fmpq`` is an exact rational. An ``arb`` is a ball, a midpoint and a radius that contains the real number; FLINT
+rounds outwards, so that ``a <= b`` is true only if every number in the ball ``a`` is at most every number in ``b``.
+The working precision only decides how wide balls are, never whether they are right.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import flint
+from flint import arb, ctx, fmpq
+
+Number = fmpq | arb
+"""A probability or a value: an exact rational, or a ball that contains it."""
+
+EXPONENTIAL_BITS = 192
+
+# The working precision is global to FLINT. The lock is an attribute of FLINT's module, so that other code of this
+# process that changes the precision can take the same lock.
+_LOCK = vars(flint).setdefault("_precision_lock", threading.RLock())
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Set the working precision for a block, one thread at a time.
+
+    Args:
+        bits: Binary digits of a ball's midpoint.
+    """
+    with _LOCK, ctx.workprec(bits):
+        yield
+
+
+class Verdict(Enum):
+    """The answer to "is the claim proved?"."""
+
+    YES = "yes"
+    NO = "no"
+    OPEN = "cannot decide"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict, the reason for it, and the method that found it.
+
+    Attributes:
+        verdict: Yes (proved), no (disproved) or cannot decide.
+        reason: One sentence.
+        method: The computation, and the origin of the law that it is about.
+
+    >>> print(Finding(Verdict.YES, "δ(1) ≤ 1e-6 is proved.", "enumeration of counts"))
+    yes: δ(1) ≤ 1e-6 is proved. (enumeration of counts)
+    """
+
+    verdict: Verdict
+    reason: str
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict.value}: {self.reason} ({self.method})"
+
+
+class Refuted(Exception):
+    """The claim is wrong; the message says why."""
+
+
+class Undecided(Exception):
+    """The claim is neither proved nor disproved; the message says why."""
+
+
+class TooManyCases(Exception):
+    """The proof has more cases than this package examines."""
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Two balls that enclose a number: ``lower`` ≤ number ≤ ``upper``."""
+
+    lower: arb
+    upper: arb
+
+
+def rational(number: Fraction | float) -> fmpq:
+    """Return a number exactly, as a FLINT rational.
+
+    Args:
+        number: A fraction, or a finite float, which stands for exactly the number that it stores.
+
+    Returns:
+        The same number.
+    """
+    return fmpq(*number.as_integer_ratio())
+
+
+def fraction(number: fmpq) -> Fraction:
+    """Return a rational as a Python fraction."""
+    return Fraction(int(number.p), int(number.q))
+
+
+def round_up_to_float(number: fmpq) -> fmpq:
+    """Return the smallest float that is not below a rational."""
+    exact = fraction(number)
+    nearest = float(exact)
+    return rational(nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf))
+
+
+def positive_part(number: Number) -> Number:
+    """Return the number if it is above 0, else 0."""
+    return number.max(arb(0)) if isinstance(number, arb) else max(number, fmpq(0))
+
+
+def delta_bits(delta: Fraction) -> int:
+    """Return about −log2 δ, the bits that a number as small as δ needs in addition to those of its value."""
+    return max(0, delta.denominator.bit_length() - delta.numerator.bit_length())
+
+
+def bracket_exponential(x: Fraction) -> tuple[fmpq, fmpq]:
+    """Return rationals just below and just above e^x.
+
+    Taylor's series of x/2^k in integer units, squared k times. Each term is rounded down for the lower and up for the
+    upper sum. The series stops at an upper term of one unit; from there on each term is at most half the one before it,
+    so that all further ones are at most one unit in sum.
+
+    Args:
+        x: At least 0.
+
+    Returns:
+        The lower and the upper rational.
+    """
+    halvings = math.ceil(x).bit_length() + 2
+    small = x / 2**halvings
+    bits = EXPONENTIAL_BITS + 2 * halvings
+    one = 1 << bits
+    low = high = low_term = high_term = one
+    k = 0
+    while high_term > 1:
+        k += 1
+        low_term = low_term * small.numerator // (small.denominator * k)
+        high_term = -(-high_term * small.numerator // (small.denominator * k))
+        low, high = low + low_term, high + high_term
+    high += 1
+    for _ in range(halvings):
+        low, high = low * low >> bits, -(-high * high >> bits)
+    return fmpq(low, one), fmpq(high, one)
+
+
+def exponential_ball(x: Fraction) -> arb:
+    """Return a ball that contains e^x, x ≥ 0, at the working precision."""
+    below, above = bracket_exponential(x)
+    return arb(below).union(arb(above))
+
+
+def sum_balls(numbers: Iterable[arb]) -> arb:
+    """Return the sum of balls, 0 for none."""
+    return sum(numbers, arb(0))
+
+
+def bound_positive_sum(chances: Sequence[arb], others: Sequence[arb]) -> tuple[arb, arb]:
+    """Return bounds from below and from above of Σ (p − q)₊ over the cells of two laws."""
+    cells = [p - q for p, q in zip(chances, others, strict=True)]
+    below = sum_balls(cell for cell in cells if cell > 0)
+    return below.lower(), sum_balls(cell.max(arb(0)) for cell in cells).upper()

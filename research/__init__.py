@@ -1,0 +1,1 @@
+"""Research code of a checkout, outside the installed package."""

@@ -1,0 +1,1 @@
+"""Parts that every layer uses: errors, validation of arguments, text and figures."""

@@ -1,1 +1,0 @@
-"""Certificates: a privacy claim as a file, and its second proof, which asks the engine for nothing."""

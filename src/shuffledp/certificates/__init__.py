@@ -1,0 +1,1 @@
+"""Claims of privacy as files, with evidence that another program can check."""

@@ -1,1 +1,0 @@
-"""The engines that run a collection: in this process, or on Spark."""

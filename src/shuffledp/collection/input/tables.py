@@ -1,0 +1,748 @@
+"""Views of input tables: rows per user, samples, rows grouped by user, rows with values, data in memory.
+
+The rows per user are bounded in bounded memory: besides one bit per row, user ids are sorted in runs, on disk if there
+are many.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from shuffledp._core import validation
+from shuffledp._core.types import Bytes, Integers, Words
+from shuffledp.bounds.participation import Participation
+from shuffledp.collection.input.base import MAX_NAMES_SHOWN, RowCount, Table, rechunk
+from shuffledp.collection.input.files import FileTable
+from shuffledp.sampling import random_sources
+from shuffledp.sampling.random_sources import BLOCK_BYTES, KEY_BYTES, WORD_RANGE, KeyedSource
+from shuffledp.storage import sorting
+from shuffledp.tasks.cells import decode_string_views, find_missing_rows
+from shuffledp.tasks.column_reader import ColumnReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# --- Hashed user ids ---
+#
+# Ids are hashed under a secret key of this process: equal ids stay equal, and nobody else can tell whose they are. They
+# are compared, sorted and, if memory is too small, written to disk in this form only.
+
+
+FIRST_BLOCK_ID_BYTES = BLOCK_BYTES // 2
+"""Bytes of an id that stand beside its length in the first block."""
+MAX_ID_BYTES = 1 << 10
+"""Largest size of an id."""
+
+
+class IdHash:
+    """A keyed hash of 16 bytes: CBC-MAC under AES-256, with a fresh key, of the id preceded by its length.
+
+    With lengths prepended no message is a prefix of another; on such messages CBC-MAC is a pseudorandom function.
+    """
+
+    def __init__(self, column: str) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        self._column = column
+        self._cipher = Cipher(algorithms.AES(os.urandom(KEY_BYTES)), modes.ECB()).encryptor()
+
+    def hash_ids(self, ids: pa.Array) -> Bytes:
+        """Returns a row of 16 bytes for each id; raises ValueError if a row has no valid id."""
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(ids.type):
+            ids = ids.dictionary_decode()
+        if ids.null_count:
+            raise self._build_error(
+                f"expected a user in every row, got {ids.null_count} rows without one; leave them out"
+            )
+        if pa.types.is_integer(ids.type):
+            return self._hash_numbers(ids)
+        texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary,
+                 pa.types.is_large_binary, pa.types.is_fixed_size_binary)  # fmt: skip
+        if not any(is_kind(ids.type) for is_kind in texts):
+            raise self._build_error(f"expected texts or whole numbers that say whose each row is, got {ids.type}")
+        return self._hash_texts(ids)
+
+    def _build_error(self, sentence: str) -> ValueError:
+        return ValueError(f"user column {self._column!r}: {sentence}.")
+
+    def _hash_numbers(self, ids: pa.Array) -> Bytes:
+        words = np.zeros((len(ids), 2), dtype=np.uint64)
+        words[:, 0] = ids.to_numpy(zero_copy_only=False).astype(np.uint64)
+        return self._encrypt(words.view(np.uint8))
+
+    def _hash_texts(self, ids: pa.Array) -> Bytes:
+        import pyarrow as pa
+
+        plain = ids.cast(pa.binary() if pa.types.is_fixed_size_binary(ids.type) else ids.type).cast(pa.large_binary())
+        _, offsets, data = plain.buffers()
+        ends = np.frombuffer(offsets, dtype=np.int64)[plain.offset : plain.offset + len(plain) + 1]
+        # Windows of the last id may reach beyond the end.
+        content = np.zeros(int(ends[-1]) + BLOCK_BYTES, dtype=np.uint8)
+        if data is not None:
+            content[: ends[-1]] = np.frombuffer(data, dtype=np.uint8)[: ends[-1]]
+        starts, lengths = ends[:-1], np.diff(ends)
+        if len(lengths) and not lengths.all():
+            missing = int((lengths == 0).sum())
+            raise self._build_error(f"expected a user in every row, got {missing} rows without one; leave them out")
+        if len(lengths) and lengths.max() > MAX_ID_BYTES:
+            raise self._build_error(f"expected ids of at most {MAX_ID_BYTES} bytes, got one of {lengths.max()}")
+        first = np.zeros((len(plain), BLOCK_BYTES), dtype=np.uint8)
+        first[:, :FIRST_BLOCK_ID_BYTES] = lengths.astype("<u8").view(np.uint8).reshape(-1, FIRST_BLOCK_ID_BYTES)
+        first[:, FIRST_BLOCK_ID_BYTES:] = _extract_windows(content, starts, lengths, FIRST_BLOCK_ID_BYTES)
+        state = self._encrypt(first)
+        for done in range(FIRST_BLOCK_ID_BYTES, int(lengths.max(initial=0)), BLOCK_BYTES):
+            longer = np.flatnonzero(lengths > done)
+            block = _extract_windows(content, starts[longer] + done, lengths[longer] - done, BLOCK_BYTES)
+            state[longer] = self._encrypt(state[longer] ^ block)
+        return state
+
+    def _encrypt(self, blocks: Bytes) -> Bytes:
+        sealed = self._cipher.update(np.ascontiguousarray(blocks).tobytes())
+        return np.frombuffer(bytearray(sealed), dtype=np.uint8).reshape(blocks.shape)
+
+
+def _extract_windows(content: Bytes, starts: np.ndarray, lengths: np.ndarray, width: int) -> Bytes:
+    """Returns ``width`` bytes from each start, with zeros after the end."""
+    places = np.arange(width)
+    found = content[np.minimum(starts[:, None] + places, len(content) - 1)]
+    return np.where(places < lengths[:, None], found, np.uint8(0))
+
+
+READ_ROWS = 1 << 17
+HASH_BYTES, RECORD_BYTES = 16, 24
+"""Size of a user's hash, and with the row number appended: sorted by bytes, each user's rows are in order."""
+MAX_IN_MEMORY_BYTES = 64 << 20
+"""Largest size of records that are sorted in memory; more are sorted on disk."""
+
+
+@dataclass(frozen=True)
+class RowSelection:
+    """The rows that are used: one bit per row, the lowest bit first."""
+
+    bits: Bytes
+    rows: int
+    used: int
+    users: int
+
+    def slice_mask(self, start: int, stop: int) -> np.ndarray:
+        """Returns for each row of an interval True if it is used."""
+        if stop > self.rows:
+            raise build_changed_error(self.rows)
+        first = start // 8
+        whole = np.unpackbits(self.bits[first : -(-stop // 8)], bitorder="little")
+        return whole[start - 8 * first : stop - 8 * first].astype(np.bool_)
+
+    def filter_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the used rows, given all rows in order."""
+        import pyarrow as pa
+
+        place = 0
+        for batch in batches:
+            kept = self.slice_mask(place, place + len(batch))
+            place += len(batch)
+            yield batch.filter(pa.array(kept))
+        if place != self.rows:
+            raise build_changed_error(self.rows)
+
+    def find_row(self, used: int) -> int:
+        """Returns the index among all rows of the used row with this index."""
+        return int(np.flatnonzero(np.unpackbits(self.bits, bitorder="little"))[used])
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPerUserTable(Table):
+    """The first rows of each user of a table, at most ``max_rows``; ids are read only to count rows per user."""
+
+    source: Table
+    user: str
+    max_rows: int
+
+    @property
+    def title(self) -> str:
+        return self.source.title
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    @property
+    def per_person(self) -> int:
+        return self.max_rows
+
+    @property
+    def has_user_ids(self) -> bool:
+        return True
+
+    def names(self) -> list[str]:
+        return [name for name in self.source.names() if name != self.user]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Returns the fingerprint of all rows, with the rule that selects some of them."""
+        return {**self.source.fingerprint(), "user": self.user, "rows_per_user": self.max_rows}
+
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        if self.user in columns:
+            raise ValueError(f"input: the column of the users, {self.user!r}, is not collected; choose another column.")
+        yield from self.selection.filter_batches(self.source.read(columns, rows))
+
+    def locate_row(self, row: int) -> str:
+        return self.source.locate_row(self.selection.find_row(row))
+
+    def count_rows(self, used: int) -> RowCount:
+        chosen = self.selection
+        return RowCount(used, chosen.rows - chosen.used, chosen.users, self.max_rows)
+
+    @cached_property
+    def selection(self) -> RowSelection:
+        """The selected rows, computed on first use from one pass over the ids."""
+        with tempfile.TemporaryDirectory(prefix="shuffledp-users-") as room:
+            return self._select_rows(Path(room))
+
+    def _select_rows(self, room: Path) -> RowSelection:
+        hashing, total = IdHash(self.user), 0
+
+        def records() -> Iterator[Bytes]:
+            nonlocal total
+            for batch in self.source.read([self.user], READ_ROWS):
+                numbers = np.arange(total, total + len(batch), dtype=">u8").view(np.uint8).reshape(-1, 8)
+                total += len(batch)
+                yield np.concatenate([hashing.hash_ids(batch.column(0)), numbers], axis=1)
+
+        users = used = 0
+        bits = np.zeros(0, dtype=np.uint8)
+        for ranks, rows in _rank_rows(_sort_records(records(), room)):
+            if not len(bits):
+                # Sorting begins after everything is read.
+                bits = np.zeros(-(-total // 8), dtype=np.uint8)
+            chosen = rows[ranks < self.max_rows]
+            np.bitwise_or.at(bits, chosen >> 3, np.left_shift(1, chosen & 7).astype(np.uint8))
+            users, used = users + int((ranks == 0).sum()), used + len(chosen)
+        return RowSelection(bits, total, used, users)
+
+
+def build_changed_error(rows: int) -> ValueError:
+    """Returns the error for rows that differ from those of the first pass."""
+    return ValueError(f"input: expected {rows} rows as at the first look; the file has changed since.")
+
+
+def _sort_records(records: Iterator[Bytes], room: Path) -> Iterator[Bytes]:
+    """Yields all records in order of their bytes; sorts on disk if there are many."""
+    held, size = [], 0
+    for batch in records:
+        held.append(batch)
+        size += batch.size
+        if size > MAX_IN_MEMORY_BYTES:
+            yield from sorting.sort_on_disk(_chain_batches(held, records), RECORD_BYTES, room, READ_ROWS)
+            return
+    if held:
+        yield sorting.sort_in_memory(np.concatenate(held))
+
+
+def _chain_batches(held: list[Bytes], records: Iterator[Bytes]) -> Iterator[Bytes]:
+    """Yields the batches in memory, releasing each, and then the others."""
+    while held:
+        yield held.pop(0)
+    yield from records
+
+
+def _rank_rows(batches: Iterator[Bytes]) -> Iterator[tuple[Integers, Integers]]:
+    """Yields for each record the number of earlier rows of the same user, and the number of its row."""
+    last: Words | None = None
+    before = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        hashes = np.ascontiguousarray(batch[:, :HASH_BYTES]).view(np.uint64)
+        rows = np.ascontiguousarray(batch[:, HASH_BYTES:]).view(">u8").reshape(-1).astype(np.int64)
+        new = np.ones(len(batch), dtype=np.bool_)
+        new[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)
+        new[0] = last is None or bool((hashes[0] != last).any())
+        places = np.arange(len(batch))
+        ranks = places - np.maximum.accumulate(np.where(new, places, 0))
+        if not new[0]:
+            # The last user of the previous batch continues.
+            ranks[: int(np.argmax(new)) if new.any() else len(new)] += before
+        last, before = hashes[-1].copy(), int(ranks[-1]) + 1
+        yield ranks, rows
+
+
+# --- Secret samples ---
+
+
+SAMPLE_STREAM = WORD_RANGE - 2
+"""Key stream from which the sample is drawn; neither a part of the input nor the shuffler's noise uses it."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTable(Table):
+    """A secret sample of a table's rows: the same rows for the same key, whichever engine reads them."""
+
+    source: Table
+    selection: RowSelection
+
+    @classmethod
+    def draw(cls, table: Table, rows: int, schedule: Participation, key: bytes) -> Self:
+        """Draws as many rows as the schedule says, or each row by a coin flip."""
+
+        def begin() -> KeyedSource:
+            return KeyedSource(key, SAMPLE_STREAM)
+
+        if schedule.rate is None:
+            bits = random_sources.draw_subset(begin, rows, min(rows, schedule.expected_users))
+        else:
+            bits = random_sources.draw_poisson_sample(begin(), rows, schedule.rate)
+        used = int(np.bitwise_count(bits).sum())
+        if used == 0:
+            raise ValueError("input: the coins drew nobody; nothing was collected, and a new collection draws anew.")
+        return cls(table, RowSelection(bits, rows, used, used))
+
+    @property
+    def title(self) -> str:
+        return self.source.title
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    @property
+    def per_person(self) -> int:
+        return self.source.per_person
+
+    @property
+    def has_user_ids(self) -> bool:
+        return self.source.has_user_ids
+
+    @property
+    def sample_size(self) -> int:
+        """The number of rows in the sample."""
+        return self.selection.used
+
+    def names(self) -> list[str]:
+        return self.source.names()
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.source.fingerprint()
+
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self.selection.filter_batches(self.source.read(columns, rows))
+
+    def locate_row(self, row: int) -> str:
+        return self.source.locate_row(self.selection.find_row(row))
+
+    def count_rows(self, used: int) -> RowCount:
+        return self.source.count_rows(used)
+
+
+# --- Rows grouped by user ---
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedByUserTable(Table):
+    """One row of lists for each user of a table, in order of first appearance; its columns are held in memory."""
+
+    source: Table
+    user: str
+
+    @property
+    def title(self) -> str:
+        return self.source.title
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    @property
+    def has_user_ids(self) -> bool:
+        return True
+
+    def names(self) -> list[str]:
+        return [name for name in self.source.names() if name != self.user]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Returns the fingerprint of all rows, with the rule that groups them."""
+        return {**self.source.fingerprint(), "user": self.user, "gathered": True}
+
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if self.user in columns:
+            raise ValueError(f"input: the column of the users, {self.user!r}, is not collected; choose another column.")
+        found = pa.Table.from_batches(self._read_with_users([*columns, self.user]))
+        grouped = found.group_by(self.user, use_threads=False).aggregate([(name, "list") for name in columns])
+        gathered = grouped.select([f"{name}_list" for name in columns]).rename_columns(list(columns))
+        yield from gathered.combine_chunks().to_batches(max_chunksize=rows)
+
+    def _read_with_users(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yields all rows; raises ValueError if a row has no user."""
+        from shuffledp.tasks.cells import find_missing
+
+        for batch in self.source.read(columns, READ_ROWS):
+            missing = int(find_missing(batch.column(len(columns) - 1), (), numeric=False).sum())
+            if missing:
+                raise ValueError(
+                    f"user column {self.user!r}: expected a user in every row, got {missing} rows without one; leave "
+                    f"them out."
+                )
+            yield batch
+
+    def locate_row(self, row: int) -> str:
+        return f"{self.title}, the user who comes as number {row + 1:,}"
+
+    def count_rows(self, used: int) -> RowCount:
+        before = self.source.count_rows(used)
+        return RowCount(used, 0, used, 1, before.dropped, gathered=True)
+
+
+# --- Data in memory ---
+
+
+FINGERPRINT_BATCH_ROWS = 1 << 16
+UNNAMED_COLUMN = "value"
+"""Name of a column without a name."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryTable(Table):
+    """Columns in memory as Arrow arrays, and the column that identifies users if it is needed.
+
+    Accepts data frames, series, tables and arrays of any library that supports Arrow.
+    """
+
+    columns: Mapping[str, pa.ChunkedArray]
+    id_columns: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return "the data"
+
+    @property
+    def all_columns(self) -> dict[str, pa.ChunkedArray]:
+        return {**self.columns, **self.id_columns}
+
+    def names(self) -> list[str]:
+        return list(self.all_columns)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Returns a hash of each column's buffers, however they are divided."""
+        each = {name: fingerprint_column(column) for name, column in self.columns.items()}
+        # A single column has no name here, for compatibility with older fingerprints.
+        known = next(iter(each.values())) if len(each) == 1 else {"columns": each}
+        return known | (
+            {"others": {name: fingerprint_column(column) for name, column in self.id_columns.items()}}
+            if self.id_columns
+            else {}
+        )
+
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        self.check_columns(columns, self.names())
+        yield from pa.table({name: self.all_columns[name] for name in columns}).to_batches(max_chunksize=rows)
+
+
+def fingerprint_column(column: pa.ChunkedArray) -> dict[str, Any]:
+    """Returns a fingerprint of a column that changes if one of its values does."""
+    import pyarrow as pa
+
+    known = hashlib.sha256()
+    schema = pa.schema([pa.field("column", column.type)])
+    for piece in rechunk(iter(column.chunks), FINGERPRINT_BATCH_ROWS, None):
+        # Concatenating makes a copy without the memory around it.
+        alone = pa.concat_arrays([piece.slice(0, 0), piece])
+        known.update(pa.RecordBatch.from_arrays([alone], schema=schema).serialize())
+    return {"rows": len(column), "type": str(column.type), "sha256": known.hexdigest()}
+
+
+def read_memory_table(data: Any, columns: tuple[str, ...], user: str | None) -> MemoryTable:
+    """Reads the columns of data in memory, and that of the users, through Arrow.
+
+    If no column is named, there must be only one.
+    """
+    import pyarrow as pa
+
+    try:
+        if not _is_tabular(data):
+            if user is not None:
+                raise ValueError(f"input: expected data with a column {user!r} of users, got a single column.")
+            if len(columns) > 1:
+                raise ValueError(f"input: expected data with {len(columns)} columns, got a single one.")
+        wanted: tuple[str | None, ...] = columns or (None,)
+        if user is None:
+            return MemoryTable(dict(_read_column(data, name) for name in wanted))
+        others = [one for one in _list_column_names(data) if one != user]
+        found = dict(_read_column(data, _choose_column(others, name)) for name in wanted)
+        return MemoryTable(found, dict([_read_column(data, user)]))
+    except pa.ArrowException as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"input: cannot read the data: {reason}.") from None
+
+
+def _is_tabular(data: Any) -> bool:
+    import pyarrow as pa
+
+    return isinstance(data, pa.Table | pa.RecordBatch) or (hasattr(data, "columns") and not isinstance(data, pa.Array))
+
+
+def _list_column_names(data: Any) -> list[Any]:
+    import pyarrow as pa
+
+    return list(data.schema.names if isinstance(data, pa.Table | pa.RecordBatch) else data.columns)
+
+
+def _read_column(data: Any, column: str | None) -> tuple[str, pa.ChunkedArray]:
+    """Returns the name and the values of one column."""
+    import pyarrow as pa
+
+    if _is_tabular(data):
+        name = _choose_column(_list_column_names(data), column)
+        # Only this column: others may have types that Arrow does not support.
+        one = data.select([name]) if isinstance(data, pa.Table | pa.RecordBatch) else data[[name]]
+        return name, _decode_column(pa.table(one)[name])
+    if isinstance(data, pa.Array):
+        return _find_column_name(data, column), _decode_column(pa.chunked_array([data]))
+    known = isinstance(data, pa.ChunkedArray) or hasattr(data, "__arrow_c_stream__")
+    return _find_column_name(data, column), _decode_column(pa.chunked_array(data if known else [_convert_series(data)]))
+
+
+def _choose_column(names: list[Any], column: str | None) -> str:
+    """Returns the given column, or the only one."""
+    if column is None and len(names) != 1:
+        raise ValueError(f"input: expected the name of a column of the data, which has {len(names)}.")
+    name = names[0] if column is None else column
+    if name not in names:
+        shown = ", ".join(map(str, names[:MAX_NAMES_SHOWN])) + (", …" if len(names) > MAX_NAMES_SHOWN else "")
+        raise ValueError(f"input: the data has no column {name!r}; it has {shown}.")
+    if names.count(name) > 1:
+        raise ValueError(f"input: the data has {names.count(name)} columns {name!r}; give each its own name.")
+    if not isinstance(name, str):
+        raise TypeError(f"input: expected a column whose name is a text, got {name!r}.")
+    return name
+
+
+def _find_column_name(data: Any, column: str | None) -> str:
+    """Returns the given name of a single column, or its own."""
+    own = getattr(data, "name", None)
+    return column if column is not None else own if isinstance(own, str) and own else UNNAMED_COLUMN
+
+
+def _convert_series(data: Any) -> pa.Array:
+    """Converts a series of a library that does not support Arrow's C interface."""
+    import pyarrow as pa
+
+    if not hasattr(data, "__array__"):
+        raise TypeError(f"input: expected a path, or a data frame, series, table or array, got {type(data).__name__}.")
+    return pa.array(data, from_pandas=True)
+
+
+def _decode_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decodes dictionaries and views, so that each row holds its value."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array(
+            [
+                pa.DictionaryArray.from_arrays(piece.indices, decode_string_views(piece.dictionary)).dictionary_decode()
+                for piece in column.chunks
+            ],
+            type=decode_string_views(pa.array([], column.type.value_type)).type,
+        )
+    return decode_string_views(column)
+
+
+# --- Rows with values ---
+
+
+@dataclass(frozen=True, eq=False)
+class CompleteRowsTable(Table):
+    """The rows that have a value in every column that is read, decided for each row independently of the others.
+
+    Their number is public, as the number of users is.
+    """
+
+    source: Table
+    columns: Sequence[str]
+    numeric: Sequence[bool]
+    """True for columns in which a text such as "nan" is a missing value."""
+    gaps: tuple[str, ...] = ()
+    """Texts that stand for a missing value in any column."""
+
+    @property
+    def title(self) -> str:
+        return self.source.title
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    @property
+    def per_person(self) -> int:
+        return self.source.per_person
+
+    @property
+    def has_user_ids(self) -> bool:
+        return self.source.has_user_ids
+
+    def names(self) -> list[str]:
+        return self.source.names()
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.source.fingerprint()
+
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self.selection.filter_batches(self.source.read(columns, rows))
+
+    def locate_row(self, row: int) -> str:
+        return self.source.locate_row(self.selection.find_row(row))
+
+    def count_rows(self, used: int) -> RowCount:
+        found = self.selection
+        return replace(self.source.count_rows(used), dropped=found.rows - found.used)
+
+    @cached_property
+    def selection(self) -> RowSelection:
+        """The selected rows, computed on first use from one pass over the columns."""
+        bits: list[Bytes] = []
+        left = np.zeros(0, dtype=np.bool_)
+        rows = used = 0
+        for batch in self.source.read(self.columns, READ_ROWS):
+            present = ~find_missing_rows(batch.columns, self.numeric, self.gaps)
+            rows, used = rows + len(present), used + int(present.sum())
+            left = np.concatenate([left, present])
+            whole = len(left) // 8 * 8
+            bits.append(np.packbits(left[:whole], bitorder="little"))
+            left = left[whole:]
+        bits.append(np.packbits(left, bitorder="little"))
+        if rows and not used:
+            raise ValueError(f"input: no row of {self.title} has a value in {', '.join(self.columns)}.")
+        return RowSelection(np.concatenate(bits), rows, used, used)
+
+
+# --- Opening the input ---
+
+
+STANDARD_INPUT = "-"
+MAGIC_BYTES = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"\x1f\x8b", ".csv.gz"))
+"""First bytes of files that are not plain text, and their suffixes."""
+
+
+def check_column_names(column: Any) -> tuple[str, ...]:
+    """Checks the given column names: one, several, or none."""
+    names = () if column is None else (column,) if isinstance(column, str) else column
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"input: column must be a name or a list of names, got {column!r}.")
+    if len(set(names)) != len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"input: expected each column once, got {twice!r} twice.")
+    return tuple(names)
+
+
+def open_input(
+    data: Any,
+    column: str | Sequence[str] | None = None,
+    user: str | None = None,
+    rows_per_user: float = 1,
+    delimiter: str | None = None,
+    gather: bool = False,
+) -> Table:
+    """Opens the input: one or several paths, or a data frame, series, table or array that Arrow supports.
+
+    If ``user`` names the column that identifies users, at most ``rows_per_user`` rows of each user are used, or all of
+    them with ``gather``.
+    """
+    most = validation.count("input", "rows_per_user", rows_per_user)
+    if user is None and most != 1:
+        raise ValueError(f"input: rows_per_user = {most} needs the column of the users; name it with user (--user).")
+    if gather and (user is None or most != 1):
+        raise ValueError("input: gather needs the column of the users (--user), and takes all of their rows.")
+    if isinstance(data, Table):
+        table = data
+    elif isinstance(data, str | os.PathLike) or _are_paths(data):
+        table = open_files([data] if isinstance(data, str | os.PathLike) else data, delimiter)
+    elif delimiter is not None:
+        raise ValueError("input: delimiter is for CSV files, got data in memory.")
+    else:
+        table = read_memory_table(data, check_column_names(column), user)
+    return table if user is None or gather else RowsPerUserTable(table, user, most)
+
+
+def prepare_table(table: Table, column: ColumnReader, user: str | None, gather: bool) -> Table:
+    """Drops rows without a value if the column's rules say so, and groups rows by user if ``gather`` is set."""
+    rules, own = column.rules, (user,) if gather and user is not None else ()
+    present = table
+    if rules.drops_rows:
+        present = CompleteRowsTable(
+            table, (*column.names, *own), (*column.numeric_columns, *(False for _ in own)), rules.gaps
+        )
+    if not gather:
+        return present
+    if not column.task.takes_lists:
+        raise ValueError(f"input: the task {column.task.name!r} takes no lists into which rows could be gathered.")
+    assert user is not None, "table_of has looked"
+    return GroupedByUserTable(present, user)
+
+
+def _are_paths(data: Any) -> bool:
+    """Returns True for a list or tuple of paths, also if it is empty."""
+    return isinstance(data, list | tuple) and all(isinstance(each, str | os.PathLike) for each in data)
+
+
+def open_files(given: Sequence[str | os.PathLike[str]], delimiter: str | None = None) -> FileTable:
+    """Opens paths, patterns such as ``data/*.csv``, or "-", which is standard input."""
+    paths = [path for each in given for path in _expand_pattern(os.fspath(each))]
+    if not paths:
+        raise ValueError("input: expected the path of a file or a directory, got none.")
+    if STANDARD_INPUT not in paths:
+        return FileTable(*paths, delimiter=delimiter)
+    if len(paths) > 1:
+        raise ValueError("input: standard input does not go with files beside it; give one of them.")
+    return _copy_standard_input(delimiter)
+
+
+def _expand_pattern(path: str) -> list[str]:
+    """Returns the files that match a pattern, in order; an existing path is not a pattern."""
+    if path == STANDARD_INPUT or os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise ValueError(f"input: no file matches {path!r}.")
+    return found
+
+
+def _copy_standard_input(delimiter: str | None) -> FileTable:
+    """Copies standard input, which can be read only once, to a temporary file readable by its owner only.
+
+    The file is deleted when the table is garbage-collected.
+    """
+    if sys.stdin.isatty():
+        raise ValueError("input: expected rows on standard input, got a terminal; pipe a file into it.")
+    room = Path(tempfile.mkdtemp(prefix="shuffledp-input-"))
+    raw = room / "standard-input"
+    with open(os.open(raw, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with raw.open("rb") as file:
+        head = file.read(8)
+    suffix = next((suffix for known, suffix in MAGIC_BYTES if head.startswith(known)), ".csv")
+    path = raw.rename(room / f"standard-input{suffix}")
+    try:
+        table = FileTable(path, delimiter=delimiter)
+    except BaseException:
+        shutil.rmtree(room, ignore_errors=True)
+        raise
+    weakref.finalize(table, shutil.rmtree, room, ignore_errors=True)
+    return table

@@ -1,1 +1,0 @@
-"""Several privacy curves together: rounds, queries, a person with several values."""

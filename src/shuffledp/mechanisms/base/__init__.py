@@ -1,0 +1,1 @@
+"""Base classes and shared parts of mechanisms, for the catalogue and for plug-in authors."""

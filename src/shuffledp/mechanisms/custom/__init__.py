@@ -1,0 +1,1 @@
+"""Mechanisms from a table, a density or a class of the caller."""

@@ -1,0 +1,1 @@
+"""Mechanisms that send several messages per user, some of which are dummies."""

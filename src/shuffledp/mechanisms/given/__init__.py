@@ -1,1 +1,0 @@
-"""Randomizers that users bring along: as a table, as a density."""

@@ -1,1 +1,0 @@
-"""Protocols in which users send several messages, dummies among them."""

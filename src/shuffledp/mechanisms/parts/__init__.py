@@ -1,1 +1,0 @@
-"""What mechanisms are assembled from: values, laws, wires, readings."""

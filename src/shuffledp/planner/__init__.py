@@ -1,1 +1,0 @@
-"""From a target to a plan: the plan file, and what fills it."""

@@ -1,0 +1,810 @@
+"""Metric spaces of inputs whose distances are privacy budgets: distance matrices, segments and boxes.
+
+A local randomizer is private for a distance D if the laws of its message for a and b differ by a factor of at most
+e^D(a,b), for every two inputs. Bounds grow with every distance, so all numbers here are rounded up. ``Neighbours``
+holds what a metric mechanism offers to a bound for one pair of inputs, or for all near pairs.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx, fmpq
+from numpy.typing import NDArray
+
+from shuffledp._core import validation
+from shuffledp._core.errors import NumericalError
+from shuffledp._core.types import Floats
+from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.randomizer import Randomizer, ValueObject
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+# --- Distances in units of ε ---
+
+
+BITS = 128
+EARTH_RADIUS = 6_371_008.8
+"""Mean radius in metres."""
+
+
+def euclidean(first: Sequence[float] | Floats, second: Sequence[float] | Floats, rate: float = 1.0) -> float:
+    """Returns rate·|first − second|, rounded up."""
+    with precision(BITS):
+        squares = [(arb(float(x)) - arb(float(y))) ** 2 for x, y in zip(first, second, strict=True)]
+        total = sum(squares, arb(0))
+        return 0.0 if total.is_zero() else round_up(arb(rate) * total.sqrt())
+
+
+def great_circle(first: Floats, second: Floats, rate: float = 1.0) -> float:
+    """Returns rate times the distance in metres of two points (latitude, longitude) on the sphere, rounded up."""
+    with precision(BITS):
+        degree = arb.pi() / 180
+        (lat_a, lon_a), (lat_b, lon_b) = ([arb(x) for x in point] for point in (first.tolist(), second.tolist()))
+        up, along = (((x - y) * degree / 2).sin() for x, y in ((lat_a, lat_b), (lon_a, lon_b)))
+        half = up * up + (lat_a * degree).cos() * (lat_b * degree).cos() * along * along
+        return round_up(arb(rate) * 2 * arb(EARTH_RADIUS) * half.sqrt().min(arb(1)).asin())
+
+
+# --- Privacy between chosen inputs ---
+
+
+NEIGHBOUR_BITS = 192
+MAX_LINES = 40
+"""Number of distinct ratios to the hiding law for either input; more cost time and change the fifth digit of ε."""
+MAX_CLASSES = 160
+"""Up to this many classes none are merged."""
+MAX_SAME_INPUT_RATIO = 1 + 1e-6
+MIN_RATIO, MIN_BETA_SHARE = 1 + 1e-12, 1e-6
+"""Least ratio p, and least β relative to its maximum: parameters of nearly equal inputs are raised to these."""
+RATIO_BINS = 40
+"""Groups of messages from the least to the largest ratio."""
+ZERO_CLASS = MessageClass(arb(0), arb(0), arb(0))
+RATIO_TOLERANCE = 1e-12
+LINE_OFFSET = 1e-11
+"""Relative distance of a line from ratios that are equal up to rounding (SAME)."""
+
+
+@dataclass(frozen=True)
+class Neighbours(Randomizer):
+    """The parameters, blankets and attacks of some pairs of inputs; the other users may hold any values."""
+
+    parameters: VariationRatio
+    blanket_pairs: tuple[HidingPair, ...]
+    attack_pairs: tuple[HidingPair, ...] = ()
+    mechanism: Randomizer | None = None
+    """The mechanism whose inputs they are: a guarantee for all of its inputs holds for these."""
+
+    def variation_ratio(self) -> VariationRatio:
+        return self.parameters
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return self.blanket_pairs
+
+    def attacks(self) -> Sequence[HidingPair]:
+        return self.attack_pairs
+
+
+def neighbours_from_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = ()) -> Neighbours:
+    """Returns the neighbours of two inputs from their exact laws and a law below all others (``hiding``), by class.
+
+    Theorem: sound reduction [VR §4, corrected] and privacy blanket [PB], both for one pair of inputs.
+    Requires: ``hiding`` is at most the law of every input, and positive wherever one of the two is.
+    Returns: parameters rounded up, and the pair against the blanket with classes merged so that G only grows in convex
+    order. For inputs that differ by less than a millionth the parameters stand for the pair.
+    """
+
+    with precision(NEIGHBOUR_BITS):
+        parameters, corners = _parameters(_nonzero_classes(classes)), _RatioGrid.from_classes(_nonzero_classes(classes))
+    if parameters.p < MAX_SAME_INPUT_RATIO:
+        # With one q for all classes the pair is the same at every ε.
+        even = VariationRatio(parameters.p, parameters.beta, parameters.largest_ratio)
+        return Neighbours(parameters, (even.pair(0.0),))
+    return Neighbours(parameters, (HidingPair(_SplitClasses(classes, corners), symmetric=False),), tuple(attacks))
+
+
+def _nonzero_classes(classes: Callable[[], Classes]) -> list[MessageClass]:
+    """Returns the classes that either input can send."""
+    return [c for c in classes() if not (c.first.is_zero() and c.second.is_zero())]
+
+
+def identical_neighbours() -> Neighbours:
+    """Returns the neighbours of two inputs with the same law."""
+    barely = math.nextafter(1.0, 2.0)
+    return Neighbours(VariationRatio(barely, 0.0, barely), (exact_pair([(fmpq(1),) * 3], symmetric=True),))
+
+
+def build_attack(classes: Callable[[], Classes]) -> HidingPair:
+    """Returns an attack on the messages, or on groups with about the same two ratios to the others' law (``hiding``).
+
+    Merging messages only weakens the attack, so its result is a lower bound.
+    """
+    with precision(NEIGHBOUR_BITS):
+        told = classes()
+        places = _group_classes(told) if len(told) > MAX_CLASSES else range(len(told))
+    return HidingPair(_GroupedClasses(classes, places), symmetric=False)
+
+
+def _group_classes(classes: Classes) -> Sequence[object]:
+    """Returns the group of each class, evenly spaced in the logarithms of the two ratios."""
+    axes = []
+    for ratios in ([c.first / c.hiding for c in classes], [c.second / c.hiding for c in classes]):
+        logs = [float(ratio.log().mid()) for ratio in ratios]
+        low, width = min(logs), max(max(logs) - min(logs), math.ulp(1.0))
+        axes.append([round((log - low) / width * RATIO_BINS) for log in logs])
+    return tuple(zip(*axes, strict=True))
+
+
+def neighbours_from_parameters(p: float, beta: float, q: float) -> Neighbours:
+    """Returns the neighbours of pairs known only by their worst ratio, total variation and ratio to the others."""
+    parameters = VariationRatio(p=p, beta=min(beta, (p - 1) / (p + 1)), q=q)
+    return Neighbours(parameters, (parameters.pair(0.0),))
+
+
+def _parameters(classes: Classes) -> VariationRatio:
+    p, q0, q1, beta = 1.0, 1.0, 1.0, arb(0)
+    for c in classes:
+        p = max(p, round_up(c.first / c.second), round_up(c.second / c.first))
+        gap = c.first - c.second
+        if not gap < 0:
+            q0, beta = max(q0, round_up(c.first / c.hiding)), beta + gap.max(arb(0))
+        if not gap > 0:
+            q1 = max(q1, round_up(c.second / c.hiding))
+    # Raising both is sound and keeps the parameters away from the limits of floats.
+    p = max(p, MIN_RATIO)
+    most = (p - 1) / (p + 1)
+    return VariationRatio(p, min(max(round_up(beta), MIN_BETA_SHARE * most), most), (max(q0, p), max(q1, p)))
+
+
+@dataclass(frozen=True)
+class _RatioGrid:
+    """A grid in the plane of the two ratios to the hiding law; each class is split between the corners around it.
+
+    G is linear in the two ratios. A split that preserves the total hiding, first and second masses makes G larger in
+    convex order at every ε at once, so every divergence can only grow.
+    """
+
+    lines: tuple[tuple[float, ...], tuple[float, ...]]
+
+    @classmethod
+    def from_classes(cls, classes: Classes) -> _RatioGrid | None:
+        """Returns the grid, or None if there are few classes."""
+        if len(classes) <= MAX_CLASSES:
+            return None
+        first = [float((c.first / c.hiding).mid()) for c in classes]
+        second = [float((c.second / c.hiding).mid()) for c in classes]
+        return cls((tuple(_place_lines(first)), tuple(_place_lines(second))))
+
+    def split_classes(self, classes: Classes) -> list[MessageClass]:
+        mass: dict[tuple[float, float], arb] = {}
+        for c in classes:
+            for x, share in self._lines_around(0, c.first / c.hiding):
+                for y, part in self._lines_around(1, c.second / c.hiding):
+                    mass[x, y] = mass.get((x, y), arb(0)) + c.hiding * share * part
+        return [MessageClass(weight * arb(x), weight * arb(y), weight) for (x, y), weight in mass.items()]
+
+    def _lines_around(self, axis: int, ratio: arb) -> tuple[tuple[float, arb], tuple[float, arb]]:
+        """Returns the two lines around a ratio and the shares that preserve its mean; both are certainly positive."""
+        lines = self.lines[axis]
+        place = bisect(lines, float(ratio.mid()))
+        left, right = lines[place - 1], lines[place]
+        share = (ratio - arb(left)) / (arb(right) - arb(left))
+        if not (share > 0 and share < 1):
+            raise NumericalError(f"Neighbours: a ratio cannot be told from {left!r} or {right!r}; please report.")
+        return (left, 1 - share), (right, share)
+
+
+@dataclass(frozen=True)
+class _PrecisionCachedClasses(ValueObject, ABC):
+    """Classes computed from others and cached for each precision.
+
+    They are needed again at every ε, mostly at one precision; below NEIGHBOUR_BITS they could not be distinguished.
+    """
+
+    classes: Callable[[], Classes]
+
+    def __call__(self) -> Classes:
+        bits = max(NEIGHBOUR_BITS, ctx.prec)
+        if bits not in self._classes_by_precision:
+            with precision(bits):
+                self._classes_by_precision[bits] = self._compute_classes()
+        return self._classes_by_precision[bits]
+
+    @cached_property
+    def _classes_by_precision(self) -> dict[int, Classes]:
+        return {}
+
+    @abstractmethod
+    def _compute_classes(self) -> Classes:
+        """Computes the classes at the working precision."""
+
+
+@dataclass(frozen=True)
+class _SplitClasses(_PrecisionCachedClasses):
+    """The classes that either input can send, split between corners if there are many, and the revealed rest."""
+
+    corners: _RatioGrid | None
+
+    def _compute_classes(self) -> Classes:
+        all_told = _nonzero_classes(self.classes)
+        rest = 1 - sum((c.hiding for c in all_told), arb(0))
+        result = all_told if self.corners is None else self.corners.split_classes(all_told)
+        return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
+
+
+@dataclass(frozen=True)
+class _GroupedClasses(_PrecisionCachedClasses):
+    """Merged classes: ``places`` has the group of each."""
+
+    places: Sequence[object]
+
+    def _compute_classes(self) -> Classes:
+        groups: dict[object, MessageClass] = {}
+        for place, c in zip(self.places, self.classes(), strict=True):
+            before = groups.get(place, ZERO_CLASS)
+            sums = (x + y for x, y in zip(before, c, strict=True))
+            groups[place] = MessageClass(*sums)
+        return list(groups.values())
+
+
+def _place_lines(ratios: Sequence[float]) -> list[float]:
+    """Returns numbers that span the ratios and equal none of them: close to each, or evenly spaced in the logarithm."""
+    different: list[float] = []
+    for ratio in sorted(ratios):
+        if not different or ratio > different[-1] * (1 + RATIO_TOLERANCE):
+            different.append(ratio)
+    if 2 * len(different) <= MAX_LINES:
+        return [ratio * (1 + side) for ratio in different for side in (-LINE_OFFSET, LINE_OFFSET)]
+    low, high = different[0] * (1 - LINE_OFFSET), max(ratios) * (1 + LINE_OFFSET)
+    inner = [low * math.exp(math.log(high / low) * i / (MAX_LINES - 1)) for i in range(1, MAX_LINES - 1)]
+    return [low, *(_move_off_ratios(line, different) for line in inner), high]
+
+
+def _move_off_ratios(line: float, different: Sequence[float]) -> float:
+    """Moves the line by small steps until no ratio lies on it."""
+    while True:
+        place = bisect(different, line)
+        if all(abs(ratio / line - 1) > LINE_OFFSET for ratio in different[max(0, place - 2) : place + 2]):
+            return line
+        line *= 1 + 4 * LINE_OFFSET
+
+
+# --- CSV files ---
+
+
+def read_numbers(who: str, path: str | PathLike[str]) -> list[list[float]]:
+    """Reads a CSV file of numbers without header; raises ValueError for an empty cell."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = [cells for cells in csv.reader(file) if any(map(str.strip, cells))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ValueError(f"{who}: cannot read {path}: {reason}.") from None
+    if not lines:
+        raise ValueError(f"{who}: expected numbers in {path}, got an empty file.")
+    return [[_cell(who, text, row, column) for column, text in enumerate(cells)] for row, cells in enumerate(lines)]
+
+
+def _cell(who: str, text: str, row: int, column: int) -> float:
+    if not text.strip():
+        raise ValueError(f"{who}: row {row}, column {column} is missing.")
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{who}: row {row}, column {column} must be a number, got {text.strip()!r}.") from None
+
+
+TRIANGLE_TOLERANCE = 1e-9
+"""Relative amount by which rounded distances may violate the triangle inequality."""
+MAX_DISTANCE = 700.0
+"""e^D is still a finite float."""
+
+
+@dataclass(frozen=True)
+class PairDistances:
+    """The distances of two inputs a, b of a space from each other and from all others, as bounds need them."""
+
+    distance: float
+    """D(a, b)."""
+    farthest_from_first: float
+    farthest_from_second: float
+    """The largest distance of any input from a (``farthest_from_first``) and from b."""
+    clone_sum: float
+    """R_ab = max over c of e^D(a,c) + e^D(b,c)."""
+    diameter: float
+    """The largest distance in the space."""
+
+
+class Space(ValueObject, ABC):
+    """A space of inputs with a distance."""
+
+    diameter: float
+    """Largest distance of two inputs; like all distances of a space in units of ε."""
+    dimension: int | None = None
+    """Number of coordinates of the inputs if distances are Euclidean; None if that is not known."""
+
+    @abstractmethod
+    def pair_distances(self, first: Any, second: Any) -> PairDistances:
+        """Returns the distances of one pair of inputs from each other and from all others.
+
+        Args:
+            first: One input.
+            second: Another input.
+
+        Returns:
+            The numbers that amplification bounds need for this pair.
+
+        Raises:
+            ValueError: If an input does not belong to the space.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceMatrix(Space):
+    """A finite space, given by the distances of its inputs.
+
+    The triangle inequality is required only where it is needed (``check_triangle_inequality``); ``closure`` makes it
+    hold.
+
+    Args:
+        matrix: ``matrix[a][b]`` is the distance of a and b: symmetric, with zeros on the diagonal and positive, finite
+            numbers elsewhere.
+
+    Raises:
+        TypeError: If the entries are not numbers.
+        ValueError: If an entry is missing, negative, zero off the diagonal, above 700 or not symmetric.
+
+    >>> import numpy as np
+    >>> import shuffledp as sdp
+    >>> direct = sdp.metric.DistanceMatrix(np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 1.0], [3.0, 1.0, 0.0]]))
+    >>> direct.diameter, direct.broken_triangle()
+    (3.0, (0, 2, 1))
+    >>> print(f"{direct.closure().diameter:.4f}")
+    2.0000
+    """
+
+    matrix: Floats
+    dimension: int | None = field(default=None, init=False, repr=False)
+    """Known only after ``from_points``: a table of distances does not say where its inputs lie."""
+
+    def __post_init__(self) -> None:
+        numbers = _check_matrix(self.matrix)
+        numbers.setflags(write=False)
+        object.__setattr__(self, "matrix", numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DistanceMatrix) and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(tuple, self.matrix.tolist())))
+
+    @classmethod
+    def from_csv(cls, path: str | PathLike[str]) -> DistanceMatrix:
+        """Reads a matrix from a file without header, one row per input.
+
+        Args:
+            path: Path of the CSV file.
+
+        Returns:
+            The space of these distances.
+
+        Raises:
+            ValueError: If the file cannot be read, a cell is missing or not a number, or the distances are not valid.
+        """
+        return cls(np.array(_check_same_length("DistanceMatrix", read_numbers("DistanceMatrix", path))))
+
+    @classmethod
+    def from_points(cls, points: Any, rate: float = 1.0) -> DistanceMatrix:
+        """Returns the space of points with ``rate`` times their Euclidean distance, rounded up.
+
+        Args:
+            points: One row of coordinates per point, all different.
+            rate: ε per unit of length.
+
+        Returns:
+            The space of these points.
+
+        Raises:
+            ValueError: If two points are equal, a coordinate is not finite, or ``rate`` is not above 0 and finite.
+        """
+        rate = validation.positive_finite("DistanceMatrix", "rate", rate, up=True)
+        places = check_points("DistanceMatrix", points)
+        space = cls._from_pairs(places, lambda a, b: euclidean(a, b, rate))
+        object.__setattr__(space, "dimension", places.shape[1])
+        return space
+
+    @classmethod
+    def _from_pairs(cls, places: Floats, distance: Callable[[Floats, Floats], float]) -> DistanceMatrix:
+        size = len(places)
+        matrix = np.zeros((size, size))
+        for a in range(size):
+            for b in range(a):
+                if (places[a] == places[b]).all():
+                    raise ValueError(f"DistanceMatrix: points {b} and {a} must differ, got {places[a].tolist()} twice.")
+                matrix[a, b] = matrix[b, a] = distance(places[a], places[b])
+        return cls(matrix)
+
+    @classmethod
+    def from_degrees(cls, points: Any, rate: float) -> DistanceMatrix:
+        """Returns the space of places on Earth with ``rate`` times their great-circle distance, rounded up.
+
+        Args:
+            points: One row (latitude, longitude) in degrees per place, all different.
+            rate: ε per metre.
+
+        Returns:
+            The space of these places.
+
+        Raises:
+            ValueError: If a coordinate is out of range, two places are equal, or ``rate`` is not above 0 and finite.
+        """
+        rate = validation.positive_finite("DistanceMatrix", "rate", rate, up=True)
+        places = check_points("DistanceMatrix", points, axes=2)
+        for row, (latitude, longitude) in enumerate(places.tolist()):
+            if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
+                raise ValueError(
+                    f"DistanceMatrix: row {row} must be a latitude from -90 to 90 and a longitude from -180 to 180, "
+                    f"got {latitude!r} and {longitude!r}."
+                )
+        return cls._from_pairs(places, lambda a, b: great_circle(a, b, rate))
+
+    def csv_text(self) -> str:
+        """Returns the text that ``from_csv`` reads, with every digit of every number."""
+        return "".join(",".join(map(repr, row)) + "\n" for row in self.matrix.tolist())
+
+    @property
+    def size(self) -> int:
+        return len(self.matrix)
+
+    @cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        return float(self.matrix.max())
+
+    @cached_property
+    def smallest_distance(self) -> float:
+        """The smallest distance of two different inputs."""
+        return float(self.matrix[~np.eye(self.size, dtype=np.bool_)].min())
+
+    @cached_property
+    def eccentricity(self) -> Floats:
+        """The largest distance from each input."""
+        return np.asarray(self.matrix.max(axis=1))
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yields every two inputs once."""
+        return ((a, b) for a in range(self.size) for b in range(a + 1, self.size))
+
+    def pair_distances(self, first: Any, second: Any) -> PairDistances:
+        """Returns the distances of one pair of inputs from each other and from all others.
+
+        Args:
+            first: Index of one input.
+            second: Index of another input.
+
+        Returns:
+            The numbers that amplification bounds need for this pair.
+
+        Raises:
+            ValueError: If an index is out of range.
+        """
+        a, b = self.check_index(first), self.check_index(second)
+        far = self.eccentricity
+        return PairDistances(
+            float(self.matrix[a, b]), float(far[a]), float(far[b]), self._clone_sum(a, b), self.diameter
+        )
+
+    def check_index(self, value: Any) -> int:
+        """Checks the index of an input.
+
+        Args:
+            value: The index, from 0.
+
+        Returns:
+            The index as an int.
+
+        Raises:
+            ValueError: If the index is out of range.
+        """
+        number = validation.count("DistanceMatrix", "an input", value, at_least=0)
+        if number >= self.size:
+            raise ValueError(f"DistanceMatrix: an input must be from 0 to {self.size - 1}, got {number}.")
+        return number
+
+    def _clone_sum(self, a: int, b: int) -> float:
+        rough = np.exp(self.matrix[a]) + np.exp(self.matrix[b])
+        near = np.flatnonzero(rough >= rough.max() * (1 - TRIANGLE_TOLERANCE))
+        with precision(BITS):
+            return max(round_up(arb(self.matrix[a, c]).exp() + arb(self.matrix[b, c]).exp()) for c in near.tolist())
+
+    def closure(self) -> DistanceMatrix:
+        """Returns the largest metric below: shortest paths. Privacy for the distances is privacy for it."""
+        shortest = self.matrix.copy()
+        for middle in range(self.size):
+            np.minimum(shortest, np.add.outer(shortest[:, middle], shortest[middle]), out=shortest)
+        # Sums of floats may be rounded down once a step; the factor exceeds that, and the minimum keeps the original
+        # bound.
+        shortest = np.minimum(shortest * (1 + 2.0**-51 * (self.size + 1)), self.matrix)
+        np.fill_diagonal(shortest, 0.0)
+        return DistanceMatrix(np.minimum(shortest, shortest.T))
+
+    def broken_triangle(self) -> tuple[int, int, int] | None:
+        """Returns the worst (a, b, c) with D(a,b) > D(a,c) + D(c,b) by more than rounding; None if there is none."""
+        worst, found = TRIANGLE_TOLERANCE, None
+        for c in range(self.size):
+            around = np.add.outer(self.matrix[:, c], self.matrix[c])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                excess = np.where(around > 0, self.matrix / around - 1, 0.0)
+            place = int(np.argmax(excess))
+            if excess.flat[place] > worst:
+                worst, (a, b) = float(excess.flat[place]), divmod(place, self.size)
+                found = (a, b, c)
+        return found
+
+    def check_triangle_inequality(self, who: str) -> None:
+        """Checks that the distances obey the triangle inequality.
+
+        Args:
+            who: Name of the caller, for the error message.
+
+        Raises:
+            ValueError: If they do not; the message names the entry.
+        """
+        broken = self.broken_triangle()
+        if broken is not None:
+            a, b, c = broken
+            way = float(self.matrix[a, c] + self.matrix[c, b])
+            raise ValueError(
+                f"{who}: the distances must obey the triangle inequality, but row {a}, column {b} is "
+                f"{float(self.matrix[a, b])!r}, above {way!r} by way of {c}; use the shortest paths (closure)."
+            )
+
+
+@dataclass(frozen=True)
+class Segment(Space):
+    """Numbers from ``low`` to ``high`` with the distance rate·|a − b|, or ``cap`` where that is less.
+
+    Args:
+        low: Smallest input.
+        high: Largest input.
+        rate: ε per unit of length.
+        cap: Largest ε of any two inputs; infinity for none.
+
+    Raises:
+        ValueError: If ``low`` is not below ``high``, if a number is out of range, or if the largest distance exceeds
+            700.
+
+    >>> import shuffledp as sdp
+    >>> ages = sdp.metric.Segment(low=0.0, high=100.0, rate=0.1, cap=2.0)
+    >>> print(f"{ages.distance(30.0, 35.0):.4f} {ages.distance(30.0, 80.0):.4f}")
+    0.5000 2.0000
+    """
+
+    low: float
+    high: float
+    rate: float = 1.0
+    cap: float = math.inf
+
+    dimension = 1
+
+    def __post_init__(self) -> None:
+        low, high = validation.real("Segment", "low", self.low), validation.real("Segment", "high", self.high, up=True)
+        if not 0.0 < high - low < math.inf:
+            raise ValueError(f"Segment: low must be below high and both finite, got {low!r} and {high!r}.")
+        rate, cap = (validation.real("Segment", name, getattr(self, name), up=True) for name in ("rate", "cap"))
+        validation.positive_finite("Segment", "rate", rate)
+        if cap <= 0:
+            raise ValueError(f"Segment: cap must be above 0, got {cap!r}.")
+        for name, number in (("low", low), ("high", high), ("rate", rate), ("cap", cap)):
+            object.__setattr__(self, name, number)
+        _check_representable("Segment", self.diameter)
+
+    @cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        return self.distance(self.low, self.high)
+
+    def distance(self, a: float, b: float) -> float:
+        """Returns min(rate·|a − b|, cap), rounded up.
+
+        Args:
+            a: One number.
+            b: Another number.
+
+        Returns:
+            The distance in units of ε.
+        """
+        a, b = validation.real("Segment", "an input", a), validation.real("Segment", "an input", b)
+        with precision(BITS):
+            return min(round_up(arb(self.rate) * abs(arb(a) - arb(b))), self.cap)
+
+    def pair_distances(self, first: Any, second: Any) -> PairDistances:
+        """Returns the distances of one pair of inputs from each other and from all others.
+
+        Without a cap the c of R_ab is an end; a cap may move it, but never above both largest terms.
+
+        Args:
+            first: One number of the segment.
+            second: Another number of the segment.
+
+        Returns:
+            The numbers that amplification bounds need for this pair.
+
+        Raises:
+            ValueError: If an input is outside the segment.
+        """
+        a, b = (_check_coordinate("Segment", value, self.low, self.high) for value in (first, second))
+        from_a, from_b = ([self.distance(x, end) for end in (self.low, self.high)] for x in (a, b))
+        far_a, far_b = max(from_a), max(from_b)
+        both = [(far_a, far_b)] if self.cap <= max(far_a, far_b) else list(zip(from_a, from_b, strict=True))
+        with precision(BITS):
+            clones = max(round_up(arb(x).exp() + arb(y).exp()) for x, y in both)
+        return PairDistances(self.distance(a, b), far_a, far_b, clones, self.diameter)
+
+
+@dataclass(frozen=True)
+class Box(Space):
+    """Points of a rectangle with ``rate`` times the Euclidean distance.
+
+    An input is a pair (x, y) with 0 ≤ x ≤ width and 0 ≤ y ≤ height.
+
+    Args:
+        width: Length of the first side.
+        height: Length of the second side.
+        rate: ε per unit of length.
+
+    Raises:
+        ValueError: If a number is not above 0 and finite, or if the largest distance exceeds 700.
+
+    >>> import shuffledp as sdp
+    >>> box = sdp.metric.Box(width=3.0, height=4.0, rate=0.5)
+    >>> box.diameter, box.pair_distances((0.0, 0.0), (1.0, 0.0)).distance
+    (2.5, 0.5)
+    >>> metric = sdp.metric.AmplifiedMetric(box, users=10_000, delta=1e-6)
+    >>> print(f"{metric((0.0, 0.0), (1.0, 0.0)).upper:.4f}")
+    0.0504
+    """
+
+    width: float
+    height: float
+    rate: float = 1.0
+
+    dimension = 2
+
+    def __post_init__(self) -> None:
+        for name in ("width", "height", "rate"):
+            object.__setattr__(self, name, validation.positive_finite("Box", name, getattr(self, name), up=True))
+        _check_representable("Box", self.diameter)
+
+    @cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        return euclidean((0.0, 0.0), (self.width, self.height), self.rate)
+
+    def pair_distances(self, first: Any, second: Any) -> PairDistances:
+        """Returns the distances of one pair of inputs from each other and from all others.
+
+        The farthest point, and the c of R_ab, is a corner, because e^D(a,c) is convex in c.
+
+        Args:
+            first: One point (x, y).
+            second: Another point (x, y).
+
+        Returns:
+            The numbers that amplification bounds need for this pair.
+
+        Raises:
+            ValueError: If a point is outside the box.
+        """
+        a, b = (self._point(value) for value in (first, second))
+        corners = [(x, y) for x in (0.0, self.width) for y in (0.0, self.height)]
+        from_a, from_b = ([euclidean(point, corner, self.rate) for corner in corners] for point in (a, b))
+        with precision(BITS):
+            clones = max(round_up(arb(x).exp() + arb(y).exp()) for x, y in zip(from_a, from_b, strict=True))
+        return PairDistances(euclidean(a, b, self.rate), max(from_a), max(from_b), clones, self.diameter)
+
+    def _point(self, value: Any) -> tuple[float, float]:
+        (point,) = check_points("Box", [value], axes=2).tolist()
+        return _check_coordinate("Box", point[0], 0.0, self.width), _check_coordinate("Box", point[1], 0.0, self.height)
+
+
+def worst_pair_distances(who: str, space: Space, epsilon_local: float) -> PairDistances:
+    """Returns the numbers of a pair of which only the distance is known: all others may be at the diameter."""
+    number = validation.non_negative(who, "epsilon_local", epsilon_local, up=True)
+    if number > space.diameter:
+        raise ValueError(
+            f"{who}: epsilon_local must be at most the largest distance of the space, ε = {space.diameter!r}, "
+            f"got {number!r}."
+        )
+    far = space.diameter
+    with precision(BITS):
+        return PairDistances(number, far, far, round_up(2 * arb(far).exp()), far)
+
+
+# --- Validation ---
+
+
+def _check_same_length(who: str, rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+    for row, cells in enumerate(rows):
+        if len(cells) < len(rows):
+            raise ValueError(f"{who}: row {row}, column {len(cells)} is missing.")
+        if len(cells) > len(rows):
+            raise ValueError(f"{who}: expected {len(rows)} columns as there are rows, got {len(cells)} in row {row}.")
+    return rows
+
+
+def _check_matrix(given: Any) -> Floats:
+    who = "DistanceMatrix"
+    try:
+        raw = np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{who}: expected rows of numbers, all of one length.") from None
+    if raw.dtype.kind not in "iufO":
+        raise TypeError(f"{who}: expected a table of numbers, got {raw.dtype}.")
+    numbers = validation.reals(who, "distances", raw, up=True)
+    if numbers.ndim != 2 or numbers.shape[0] != numbers.shape[1]:
+        raise ValueError(f"{who}: expected as many rows as columns, got shape {numbers.shape}.")
+    if len(numbers) < 2:
+        raise ValueError(f"{who}: expected at least two inputs, got {len(numbers)}.")
+    off = ~np.eye(len(numbers), dtype=np.bool_)
+    refuse = _EntryCheck(numbers)
+    refuse(np.isnan(numbers), "is missing")
+    refuse(numbers < 0, "must not be negative, got {value!r}")
+    refuse(~off & (numbers != 0), "must be 0, the distance of an input to itself, got {value!r}")
+    refuse(off & (numbers == 0), "must be above 0, because the inputs differ, got {value!r}")
+    refuse(numbers > MAX_DISTANCE, f"must be at most {MAX_DISTANCE:g}, got {{value!r}}")
+    refuse(numbers != numbers.T, "must equal row {column}, column {row}, which is {other!r}, got {value!r}")
+    return numbers
+
+
+@dataclass(frozen=True)
+class _EntryCheck:
+    """Raises ValueError for the first entry of a matrix that violates a condition."""
+
+    numbers: Floats
+
+    def __call__(self, wrong: NDArray[np.bool_], sentence: str) -> None:
+        places = np.argwhere(wrong)
+        if len(places):
+            row, column = places[0].tolist()
+            value, other = float(self.numbers[row, column]), float(self.numbers[column, row])
+            text = sentence.format(row=row, column=column, value=value, other=other)
+            raise ValueError(f"DistanceMatrix: row {row}, column {column} {text}.")
+
+
+def check_points(who: str, points: Any, axes: int | None = None) -> Floats:
+    """Returns rows of finite coordinates, or raises ValueError."""
+    try:
+        raw = np.asarray(points)
+    except ValueError:
+        raise ValueError(f"{who}: expected rows of coordinates, all of one length.") from None
+    if raw.dtype.kind not in "iufO" or raw.ndim != 2 or raw.size == 0:
+        raise ValueError(f"{who}: expected one row of coordinates per point, got shape {raw.shape} of {raw.dtype}.")
+    places = validation.reals(who, "coordinates", raw)
+    if axes is not None and places.shape[1] != axes:
+        raise ValueError(f"{who}: expected {axes} coordinates per point, got {places.shape[1]}.")
+    bad = np.argwhere(~np.isfinite(places))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise ValueError(
+            f"{who}: row {row}, column {column} must be a finite number, got {float(places[row, column])!r}."
+        )
+    return places
+
+
+def _check_coordinate(who: str, value: Any, low: float, high: float) -> float:
+    number = validation.real(who, "an input", value)
+    if not low <= number <= high:
+        raise ValueError(f"{who}: an input must be from {low!r} to {high!r}, got {number!r}.")
+    return number
+
+
+def _check_representable(who: str, diameter: float) -> None:
+    if diameter > MAX_DISTANCE:
+        raise ValueError(f"{who}: the largest distance must be at most {MAX_DISTANCE:g}, got {diameter!r}.")

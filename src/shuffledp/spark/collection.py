@@ -1,0 +1,568 @@
+"""Collections over Spark data frames: by one party, by the separate roles, and over windows of a stream.
+
+Rows and messages stay on the cluster. The driver holds the job's state with its key, the ledger, report and estimates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shuffledp._core.errors import GuaranteeTooWeak, NotApplicable
+from shuffledp._core.progress import Progress
+from shuffledp.collection import batch_processing, message_files, shuffle_record
+from shuffledp.collection.collect import CollectionRequest, run_all_rounds, run_collection
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.estimates import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
+from shuffledp.collection.input.base import is_address, is_spark_frame
+from shuffledp.collection.input.tables import check_column_names
+from shuffledp.collection.job import REPORT_FILE, Job
+from shuffledp.collection.message_files import SHUFFLER, find_noise_party
+from shuffledp.collection.report import SEPARATE_ROLES_TEXT, Report
+from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.ledger import choose_round
+from shuffledp.ledger.storage import parse_location
+from shuffledp.planning.plan import Plan
+from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
+from shuffledp.spark import exact_shuffle, frames, session as spark_session
+from shuffledp.spark._file_system import FileSystem
+from shuffledp.spark.engine import Spark
+from shuffledp.spark.frames import COUNT_COLUMN, MESSAGES_SCHEMA, FrameTable, map_batches, quote_name
+from shuffledp.spark.session import convert_spark_errors
+from shuffledp.tasks.cells import STRICT_RULES, Rules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+# --- Collections by one party ---
+
+
+STATE_HOME_VARIABLE = "XDG_STATE_HOME"
+
+
+def collect(
+    frame: DataFrame,
+    plan: Plan | str | os.PathLike[str],
+    column: str | Sequence[str] | None = None,
+    *,
+    out: str | os.PathLike[str],
+    key: str | Sequence[str] | None = None,
+    state: str | os.PathLike[str] | None = None,
+    engine: str | Engine = "spark",
+    ledger: str | os.PathLike[str] | None = None,
+    allow_weaker: bool = False,
+    resume: bool = False,
+    round_number: int | None = None,
+    drawn: bool = False,
+    rules: Rules = STRICT_RULES,
+    options: Any = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    post: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Runs a plan on a Spark data frame; every row is a person.
+
+    Args:
+        frame: The data frame.
+        plan: A plan, or the path of its file.
+        column: Name or names of the columns with the users' values, as for ``shuffledp.collect``.
+        out: New directory: a path of the driver, or an address that Spark writes to (``s3a://…``, ``hdfs://…``,
+            ``file:/…``). The workers write the messages to an address, and report and estimates are written beside
+            them. Messages of more than two bytes need an address, unless the workers see the driver's paths.
+        key: Column or columns that distinguish rows, as for ``encode``.
+        state: If ``out`` is an address, directory of the driver for the job's key and the state that ``resume`` needs;
+            the default is a directory of the user.
+        engine: "spark", or a running ``Spark`` engine.
+        ledger: Path of the ledger that records the privacy loss of the population; None to keep none.
+        allow_weaker: If True, continues even if there are too few users to meet the target.
+        resume: If True, resumes a collection that was killed.
+        round_number: Number of the plan's round, as for ``shuffledp.collect``.
+        drawn: If True, the data frame holds only users who were sampled already; required if the plan samples its
+            users.
+        rules: How to treat cells that are not as planned. Drop rows without a value in Spark.
+        options: The options to report, by label or number, as for ``shuffledp.collect``.
+        confidence: Probability that an interval holds the true value, for each interval by itself.
+        post: Post-processing, reported beside the estimates, as for ``shuffledp.collect``.
+        progress: Receives the progress of each step.
+
+    Returns:
+        The report, which is also written to ``out``.
+
+    Raises:
+        ValueError: If an argument or a value of the data is not as planned, the rows cannot be identified, ``out`` is
+            in use, or the ledger refuses the round.
+        GuaranteeTooWeak: If there are too few users to meet the target, or the budget has no room for the round.
+        EngineError: If Spark fails, or its session would not keep the key secret.
+    """
+    chosen, kept = Plan.load_if_path(plan), None if ledger is None else parse_location(ledger)
+    if rules.drops_rows:
+        raise ValueError("collect: rows without a value are dropped in Spark: take df.dropna() of their column first.")
+    names = chosen.task.resolve_columns(check_column_names(column))
+    whole = FrameTable(frame, check_column_names(key))
+    columns = whole.choose_columns(names)
+    read = chosen.column(*columns, rules=rules)
+    place = str(out) if is_address(out) else None
+    here = Path(out) if place is None else _find_state_directory(place, state)
+    request = CollectionRequest(
+        chosen,
+        whole.select_columns(columns),
+        read.names,
+        here,
+        kept,
+        allow_weaker,
+        resume,
+        round_number,
+        drawn,
+        rules,
+        OptionSelection.from_options("collect", chosen, options),
+        estimate_options=EstimateOptions.from_arguments(
+            "collect", confidence, post, chosen.task, whole=options is None
+        ),
+    )
+    if request.draws_sample:
+        raise ValueError(
+            "collect: the plan draws its users; choose the rows of those who were drawn in Spark, write them once, and "
+            "say so (drawn, --drawn)."
+        )
+    started = engine if isinstance(engine, Spark) else Spark(progress, session=frame.sparkSession)
+    if not isinstance(engine, Spark) and engine != "spark":
+        raise ValueError("collect: a data frame of Spark is collected by the engine spark.")
+    if place is None:
+        return _run_request(chosen, request, started)
+    return _collect_to_address(place, chosen, request, started)
+
+
+def _run_request(plan: Plan, request: CollectionRequest, engine: Spark) -> Report:
+    return (
+        run_all_rounds(request, lambda one: run_collection(one, engine))
+        if plan.task.has_next_round
+        else run_collection(request, engine)
+    )
+
+
+def _collect_to_address(place: str, plan: Plan, request: CollectionRequest, engine: Spark) -> Report:
+    """Collects into a directory of another file system: the workers write messages, the driver the rest at the end."""
+    if plan.task.has_next_round:
+        raise ValueError("collect: a search runs in rounds, which need a path of the driver; give one with out.")
+    files = FileSystem(engine.session)
+    with convert_spark_errors("looking at the output"):
+        there = files.list_names(place)
+    if there and Job.find_unfinished(request.out) is None:
+        # A job that is still there may have been killed after it delivered its report and before it deleted itself.
+        if REPORT_FILE in there:
+            raise ValueError(f"collect: {place} already holds a finished collection; choose another directory.")
+        raise ValueError(f"collect: expected a new or empty directory, got {place}.")
+    engine.place = place
+    report = run_collection(request, engine)
+    shutil.rmtree(request.out)
+    return report
+
+
+def _find_state_directory(place: str, given: str | os.PathLike[str] | None) -> Path:
+    """Returns the directory of the driver for the job's state that belongs to an address."""
+    if given is not None:
+        return Path(given)
+    home = os.environ.get(STATE_HOME_VARIABLE) or Path.home() / ".local" / "state"
+    return Path(home) / "shuffledp" / "jobs" / hashlib.sha256(place.rstrip("/").encode()).hexdigest()[:32]
+
+
+PlanOrPath = Plan | str | os.PathLike[str]
+ENCODING_ID_PREFIX, ID_DIGITS = b"shuffledp data frame of messages\0", 32
+LOSSLESS_STEPS = {"Project", "Repartition", "RepartitionByExpression", "Sort", "SubqueryAlias", "Union", "View"}
+"""Steps of a query plan that keep all messages."""
+METADATA_KEY = "shuffledp"
+"""Metadata key of a column of messages.
+
+Its value holds the plan's round, the width, whether it is shuffled, and an id of the encoding, or a hash of the ids of
+all encodings that were shuffled.
+"""
+
+
+def encode(
+    frame: DataFrame,
+    plan: PlanOrPath,
+    column: str | Sequence[str] | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+    round_number: int | None = None,
+    drawn: bool = False,
+    rules: Rules = STRICT_RULES,
+    secret: bytes | None = None,
+) -> DataFrame:
+    """Encodes all rows of a data frame into messages, with the number of times that each task sent them.
+
+    The result is lazy: nothing runs before it is used. However often it is computed, with any partitions or retries,
+    every row sends the same message again. For that a row needs an identity: either a key, or its place in files (or in
+    data of the driver) without a join, sort or repartition in between. Other data frames are refused.
+
+    Requires: a session that keeps the secret, and PySpark on the driver, shuffledp on the workers.
+
+    Args:
+        frame: The data frame, one row per user. A stream gives a stream; its rows are identified by their place in the
+            source.
+        plan: A plan, or the path of its file.
+        column: Name or names of the columns with the users' values, as for ``shuffledp.collect``.
+        key: Column or columns that distinguish rows; None if their place in files does.
+        round_number: Number of the plan's round; required if the plan has several rounds.
+        drawn: If True, the data frame holds only users who were sampled already; required if the plan samples its
+            users.
+        rules: How to treat cells that are not as planned. Drop rows without a value in Spark.
+        secret: 32 bytes from which the randomness is derived. By default they are drawn here and stored nowhere else.
+            Never give a secret that was used for other rows.
+
+    Returns:
+        A data frame with the columns ``message`` and ``count``.
+
+    Raises:
+        TypeError: If ``frame`` is not a Spark data frame.
+        ValueError: If an argument is not as planned, or the rows cannot be identified.
+        EngineError: If the session would not keep the secret.
+    """
+    chosen = Plan.load_if_path(plan)
+    _check_frame("encode", frame)
+    spark_session.check_safe(frame.sparkSession)
+    if chosen.schedule.is_sampled and not drawn:
+        raise ValueError(
+            "encode: the plan draws its users; choose the rows of those who were drawn, and say drawn=True."
+        )
+    table = FrameTable(frame, check_column_names(key))
+    columns = table.choose_columns(chosen.task.resolve_columns(check_column_names(column)))
+    read = chosen.column(*columns, rules=_check_rules(rules))
+    own = os.urandom(KEY_BYTES) if secret is None else secret
+    encoder = batch_processing.Encoder(read, own)
+    work = frames.build_encode_task(encoder, bool(table.key), frame.isStreaming)
+    number = choose_round("encode", chosen, round_number, None)
+    label = {
+        "plan": chosen.identity(number),
+        "width": chosen.mechanism.message_bytes,
+        "noise": find_noise_party(chosen.mechanism),
+        "shuffled": False,
+        "bundle": hashlib.sha256(ENCODING_ID_PREFIX + own).hexdigest()[:ID_DIGITS],
+    }
+    return _attach_label(map_batches(table.identify_rows(read), work, MESSAGES_SCHEMA), label)
+
+
+def shuffle(frame: DataFrame, plan: PlanOrPath | None = None) -> DataFrame:
+    """Shuffles the messages of a data frame from ``encode``, or of a ``union`` of several.
+
+    The result is a function of the multiset of messages: the distinct messages in order of their bytes, with their
+    counts, in partitions that are ranges of messages.
+
+    A round is shuffled once, from all its data frames together. If some of them were shuffled before, only the same set
+    is accepted again, and not even that if the shuffler draws the noise: keep the data frame that is returned, which
+    has the same noise whenever it is computed. Only this user's machine, the driver's, records what was shuffled.
+
+    Args:
+        frame: Messages from ``encode``.
+        plan: A plan, or the path of its file; required if the shuffler draws the plan's noise.
+
+    Returns:
+        A data frame with the columns ``message`` and ``count``.
+
+    Raises:
+        TypeError: If ``frame`` is not a Spark data frame.
+        ValueError: If ``frame`` does not hold all messages of its encodings, is of another plan, or some of them were
+            shuffled before with others.
+    """
+    _check_frame("shuffle", frame)
+    label = _read_label("shuffle", frame)
+    if label["shuffled"]:
+        raise ValueError("shuffle: expected messages from shuffledp.spark.encode, got ones that were shuffled already.")
+    bundles = _find_encoding_ids(frame, label)
+    messages, noisy = frame.select(message_files.MESSAGE_COLUMN, COUNT_COLUMN), label["noise"] == SHUFFLER
+    if noisy:
+        messages = messages.union(_draw_noise(frame, label, plan))
+    mixed = exact_shuffle.shuffle_messages(messages, label["width"])
+    # Newly drawn noise makes another release, whose digest nobody knows before it is computed.
+    digest = os.urandom(KEY_BYTES).hex() if noisy else ""
+    shuffle_record.record_shuffle("shuffle", label["plan"], bundles, digest, drawn=noisy)
+    return _attach_label(mixed, {**label, "shuffled": True, "bundle": message_files.hash_ids(bundles)})
+
+
+def estimate(
+    frame: DataFrame,
+    plan: PlanOrPath,
+    *,
+    users: int | None = None,
+    allow_weaker: bool = False,
+    round_number: int | None = None,
+    options: Any = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    post: str | None = None,
+) -> Report:
+    """Computes estimates and the guarantee from the shuffled messages of a data frame.
+
+    Rows that are not messages are counted and set aside. No ledger is charged.
+
+    Args:
+        frame: Messages from ``shuffle``.
+        plan: A plan, or the path of its file.
+        users: Number of users; None to compute it from the number of messages, where that is possible.
+        allow_weaker: If True, continues even if there are too few users to meet the target.
+        round_number: Number of the plan's round; the default is the round that the messages were encoded for.
+        options: The options to report, by label or number, as for ``shuffledp.collect``.
+        confidence: Probability that an interval holds the true value, for each interval by itself.
+        post: Post-processing, reported beside the estimates, as for ``shuffledp.collect``.
+
+    Returns:
+        The report.
+
+    Raises:
+        TypeError: If ``frame`` is not a Spark data frame.
+        ValueError: If the messages are of another plan or round, or were not shuffled, or there are none.
+        GuaranteeTooWeak: If there are too few users to meet the target.
+    """
+    chosen = Plan.load_if_path(plan)
+    _check_frame("estimate", frame)
+    label, mechanism = _read_label("estimate", frame), chosen.mechanism
+    number = chosen.find_round(label["plan"])
+    if number is None or round_number not in (None, number) or label["width"] != mechanism.message_bytes:
+        raise ValueError("estimate: the messages were made for another plan or round than the one given.")
+    if not label["shuffled"]:
+        raise ValueError("estimate: expected messages that were shuffled; call shuffledp.spark.shuffle on them first.")
+    manner = EstimateOptions.from_arguments("estimate", confidence, post, chosen.task, whole=options is None)
+    asking = OptionSelection.from_options("estimate", chosen, options)
+    found = frames.sum_statistics(frame, mechanism, asking.estimator)
+    if found is None or not found.messages:
+        raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
+    came = mechanism.count_users(found.messages) if users is None else users
+    guarantee = Guarantee(chosen, came - found.refused, set_aside=found.refused, round_number=number)
+    guarantee.require_target(allow_weaker)
+    result = asking.estimator.finish(found.statistic, came)
+    counts = {"messages": found.messages, "refused": found.refused}
+    return Report(
+        guarantee, result, manner.quantities(asking, result), SEPARATE_ROLES_TEXT, "spark", counts=counts,
+        selected_count=asking.count, estimate_options=manner,
+    )  # fmt: skip
+
+
+def _check_rules(rules: Rules) -> Rules:
+    if rules.drops_rows:
+        raise ValueError("encode: rows without a value are dropped in Spark: take df.dropna() of their column first.")
+    return rules
+
+
+def _draw_noise(frame: DataFrame, label: dict[str, Any], plan: PlanOrPath | None) -> DataFrame:
+    """Draws the noise that the shuffler must add: once, here, from the operating system's randomness."""
+    import pyarrow as pa
+
+    if plan is None:
+        raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan.")
+    chosen = Plan.load_if_path(plan)
+    if chosen.find_round(label["plan"]) is None:
+        raise ValueError("shuffle: the messages were made for another plan than the one given.")
+    drawn = batch_processing.draw_shuffler_messages(chosen.mechanism, SystemSource())
+    batches = list(frames.combine_messages([(drawn, None)], chosen.mechanism.message_bytes))
+    empty = frames.build_batch(drawn[:0], drawn[:0, 0].astype("int64"))
+    return frame.sparkSession.createDataFrame(pa.Table.from_batches(batches or [empty]))
+
+
+# --- Labels of message columns ---
+
+
+def _attach_label(frame: DataFrame, label: dict[str, Any]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return frame.select(
+        F.col(message_files.MESSAGE_COLUMN).alias(message_files.MESSAGE_COLUMN, metadata={METADATA_KEY: label}),
+        COUNT_COLUMN,
+    )
+
+
+def _read_label(who: str, frame: DataFrame) -> dict[str, Any]:
+    wanted = [message_files.MESSAGE_COLUMN, COUNT_COLUMN]
+    found = frame.schema[message_files.MESSAGE_COLUMN].metadata.get(METADATA_KEY) if frame.columns == wanted else None
+    if not isinstance(found, dict) or found.keys() != {"plan", "width", "noise", "shuffled", "bundle"}:
+        raise ValueError(
+            f"{who}: expected a data frame of messages from shuffledp.spark, with the columns {', '.join(wanted)} as "
+            "they came from there."
+        )
+    return found
+
+
+def _find_encoding_ids(frame: DataFrame, label: Mapping[str, Any]) -> list[str]:
+    """Returns the ids of all encodings in a data frame; the label of a union holds only the first.
+
+    Encodings may be united, renamed and written, and nothing else: a part of the messages, or some of them repeated,
+    would be another release of the same people.
+    """
+    plan: Any = getattr(frame, "_jdf", None)
+    if plan is None:
+        found = _find_ids_in_connect_plan(getattr(frame, "_plan", None), frame.sparkSession)
+    else:
+        found = _find_ids_in_plan(plan.queryExecution().analyzed())
+    return sorted({*found, label["bundle"]})
+
+
+def _find_ids_in_plan(node: Any) -> list[str]:
+    """Returns the ids in the column labels of a logical plan, from its top down to the result of ``encode``."""
+    output = node.output()
+    told = (output.apply(place).metadata() for place in range(output.size()))
+    own = [each.getMetadata(METADATA_KEY).getString("bundle") for each in told if each.contains(METADATA_KEY)]
+    children = node.children()
+    below = [id_ for place in range(children.size()) for id_ in _find_ids_in_plan(children.apply(place))]
+    if own and below and node.nodeName() not in LOSSLESS_STEPS:
+        raise _build_subset_error(node.nodeName())
+    return below or own
+
+
+def _find_ids_in_connect_plan(plan: Any, session: Any) -> list[str]:
+    """Returns the ids in a plan of Spark Connect, where messages can only have been read from files."""
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+    name = type(plan).__name__
+    children = [each for each in (plan._child, getattr(plan, "other", None)) if each is not None]
+    if not children:
+        told = ConnectFrame(plan, session).schema[message_files.MESSAGE_COLUMN].metadata
+        return [told[METADATA_KEY]["bundle"]]
+    is_union = name == "SetOperation" and (plan.set_op, plan.is_all) == ("union", True)
+    if not is_union and name not in LOSSLESS_STEPS:
+        raise _build_subset_error(name)
+    return [id_ for each in children for id_ in _find_ids_in_connect_plan(each, session)]
+
+
+def _build_subset_error(step: str) -> ValueError:
+    return ValueError(
+        f"shuffle: expected all messages from encode, or unions of them, got a {step} of them; choose the rows before "
+        f"they are encoded."
+    )
+
+
+def _check_frame(who: str, frame: Any) -> None:
+    if not is_spark_frame(frame):
+        raise TypeError(f"{who}: expected a data frame of Spark, got {type(frame).__name__}.")
+
+
+# --- Windows of a stream ---
+
+
+WINDOW_COLUMN = "shuffledp_window"
+BATCH_PARTITION = "batch"
+TOO_FEW_FILE = "too-few"
+WINDOW_PREFIX = "window-"
+
+
+@dataclass
+class Windows:
+    """A collection of each window of a stream: ``df.writeStream.foreachBatch(Windows(…)).start()``.
+
+    Rows wait in ``room`` until their window is over: when a row arrives that is ``late`` seconds younger than the
+    window's end. Then they are collected into ``out/window-START`` (seconds since 1970) and deleted. A window of fewer
+    users than the target needs releases nothing, and is marked by the file ``too-few``. Every other window is a round
+    of the plan: the next one that is free in the ledger, or without a ledger the next after the windows in ``out``;
+    after the last round the stream stops. Rows that arrive later are ignored. A batch that Spark repeats changes
+    nothing.
+
+    Args:
+        plan: A plan, or the path of its file.
+        column: Name or names of the columns with the users' values.
+        time: Name of the column with the time of each row.
+        seconds: Length of a window.
+        room: Address of a directory for waiting rows that only the collecting party can read.
+        out: Directory for the results, a path or an address, as for ``collect``.
+        late: Seconds to wait for late rows after the end of a window.
+        ledger: Path of the ledger that records the privacy loss of the population; None to keep none.
+
+    Raises:
+        ValueError: If ``room`` is not an address, ``seconds`` is less than 1, or ``late`` is negative.
+    """
+
+    plan: Plan | str | os.PathLike[str]
+    column: str | Sequence[str]
+    time: str
+    seconds: int
+    room: str
+    out: str | os.PathLike[str]
+    late: int = 0
+    ledger: str | os.PathLike[str] | None = None
+    latest_time: int = field(default=0, init=False)
+    """Latest time of any row so far."""
+
+    def __post_init__(self) -> None:
+        if not is_address(self.room):
+            raise ValueError(f"windows: room must be an address such as hdfs://host/rows, got {self.room!r}.")
+        if self.seconds < 1 or self.late < 0:
+            raise ValueError("windows: seconds must be at least 1, and late at least 0.")
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Stores the rows of a batch, and collects the windows that are over."""
+        from pyspark.sql import functions as F
+
+        files = FileSystem(batch.sparkSession)
+        when = F.unix_timestamp(F.col(quote_name(self.time)))
+        kept = batch.withColumn(WINDOW_COLUMN, F.floor(when / F.lit(self.seconds)) * F.lit(self.seconds))
+        with convert_spark_errors("keeping the batch"):
+            times: Any = batch.select(F.max(when), F.count_if(when.isNull())).first()
+            if times[1]:
+                raise ValueError(f"windows: expected a time in every row, got {times[1]:,} rows without one.")
+            kept.write.mode("overwrite").partitionBy(WINDOW_COLUMN).parquet(f"{self.room}/{BATCH_PARTITION}={number}")
+        self.latest_time = max(self.latest_time, int(times[0] or 0))
+        for start in self._find_waiting_windows(files):
+            if start + self.seconds + self.late <= self.latest_time:
+                self._release_window(files, batch, start)
+
+    def _find_waiting_windows(self, files: FileSystem) -> list[int]:
+        """Returns the starts of the windows that have waiting rows."""
+        inside = (name for batch in files.list_names(self.room) for name in files.list_names(f"{self.room}/{batch}"))
+        return sorted({int(name.partition("=")[2]) for name in inside if name.startswith(f"{WINDOW_COLUMN}=")})
+
+    def _release_window(self, files: FileSystem, batch: DataFrame, start: int) -> None:
+        """Collects one window, once, and deletes its rows."""
+        places = [f"{self.room}/{name}/{WINDOW_COLUMN}={start}" for name in files.list_names(self.room)]
+        places = [place for place in places if files.exists(place)]
+        out = f"{str(self.out).rstrip('/')}/{WINDOW_PREFIX}{start}"
+        if {REPORT_FILE, TOO_FEW_FILE}.isdisjoint(_list_names(files, out)):
+            frame = batch.sparkSession.read.parquet(*places)
+            try:
+                collect(
+                    frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True,
+                    round_number=self._choose_round(files, frame, start),
+                )  # fmt: skip
+            except (GuaranteeTooWeak, NotApplicable):
+                _mark_too_few(files, out)
+        for place in places:
+            files.remove(place)
+
+    def _choose_round(self, files: FileSystem, frame: DataFrame, start: int) -> int | None:
+        """Returns the round of a window; None if the ledger chooses it."""
+        if self.ledger is not None:
+            return None
+        place, plan = str(self.out).rstrip("/"), Plan.load_if_path(self.plan)
+        others = [
+            name
+            for name in _list_names(files, place)
+            if name.startswith(WINDOW_PREFIX) and name != f"{WINDOW_PREFIX}{start}"
+        ]
+        released = sum(REPORT_FILE in _list_names(files, f"{place}/{name}") for name in others)
+        if released >= plan.rounds:
+            # A window of too few users needs no round.
+            Guarantee(plan, frame.count()).require_target(allow_weaker=False)
+            raise ValueError(
+                f"windows: the plan has {plan.rounds} rounds, and {released} windows in {place} were released; plan as "
+                f"many rounds as there are to be windows."
+            )
+        return released + 1
+
+
+def _list_names(files: FileSystem, directory: str) -> list[str]:
+    """Returns the names in a directory of the driver, or at an address."""
+    if is_address(directory):
+        return files.list_names(directory)
+    return sorted(path.name for path in Path(directory).glob("*"))
+
+
+def _mark_too_few(files: FileSystem, directory: str) -> None:
+    if not is_address(directory):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        Path(directory, TOO_FEW_FILE).touch()
+        return
+    with tempfile.TemporaryDirectory() as room:
+        Path(room, TOO_FEW_FILE).touch()
+        files.upload(Path(room, TOO_FEW_FILE), f"{directory}/{TOO_FEW_FILE}")

@@ -1,0 +1,1 @@
+"""Durable files, PostgreSQL sessions and sorting on disk."""

@@ -1,0 +1,429 @@
+"""Reading users' values from the columns of a table, and the errors for values that cannot be read.
+
+Every value must be in the task's public domain: any other stops a collection before anything is encoded, unless a
+public rule says how to treat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shuffledp._core.types import Array, Bools, Floats, Integers
+from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.sampling.random_sources import RandomSource
+from shuffledp.tasks import cells
+from shuffledp.tasks.base import Quantity
+from shuffledp.tasks.cells import (
+    CATEGORY,
+    EMPTY,
+    MISSING_CATEGORY,
+    SAMPLE,
+    STRICT_RULES,
+    Rules,
+    draw_positions,
+    find_first_occurrences,
+    find_kept_entries,
+)
+from shuffledp.tasks.domain import Interval
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from shuffledp.tasks.base import Task
+
+KEY_VALUE_SEPARATOR = ":"
+"""Separator of a key and its number in a cell of text."""
+MISSING_ROWS_HINT = "say what becomes of such rows (--missing)"
+
+
+class BadRow(ValueError):
+    """An input error, with the index of the first bad row, from 0; None if no row is at fault."""
+
+    def __init__(self, sentence: str, row: int | None = None) -> None:
+        super().__init__(sentence)
+        self.row = row
+
+
+@dataclass
+class Tally:
+    """Counts of the values that a rule changed, for nobody but the holder of the raw data."""
+
+    clipped: int = 0
+    shortened: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.clipped + other.clipped, self.shortened + other.shortened)
+
+
+@dataclass(frozen=True)
+class ColumnReader:
+    """Reader of the one or several columns of a collection; several are one array of structs.
+
+    Args:
+        names: Names of the columns.
+        task: Task whose values are read.
+        mechanism: Mechanism that encodes the values.
+        rules: Rules for cells that do not fit the plan.
+        source: Randomness that draws entries of long lists; None takes the first entries, for a check only.
+        tally: Counts of changed values.
+    """
+
+    names: tuple[str, ...]
+    task: Task
+    mechanism: Mechanism
+    rules: Rules = STRICT_RULES
+    source: RandomSource | None = field(default=None, compare=False, repr=False)
+    tally: Tally = field(default_factory=Tally, compare=False, repr=False)
+
+    def read_values(self, array: pa.Array, source: RandomSource | None = None) -> Array:
+        """Returns one value per row in the mechanism's canonical form; raises BadRow if one is missing or bad."""
+        reader = replace(self, source=source)
+        return reader.check_values(self.task.read_values(reader, array))
+
+    def count_changes(self, array: pa.Array) -> Tally:
+        """Counts the values that the rules change."""
+        reader = replace(self, tally=Tally())
+        self.task.read_values(reader, array)
+        return reader.tally
+
+    def join_columns(self, batch: pa.RecordBatch) -> pa.Array:
+        """Joins these columns, in the order of ``names``, to one array."""
+        import pyarrow as pa
+
+        if len(self.names) == 1:
+            return batch.column(0)
+        return pa.StructArray.from_arrays(batch.columns, list(self.names))
+
+    def to_table(self, array: pa.Array) -> pa.Table:
+        """Inverts ``join_columns``."""
+        import pyarrow as pa
+
+        return pa.table(dict(zip(self.names, [array] if len(self.names) == 1 else array.flatten(), strict=True)))
+
+    @property
+    def numeric_columns(self) -> tuple[bool, ...]:
+        """True for each column that holds numbers."""
+        return tuple(self.task.is_number_column(place) for place in range(len(self.names)))
+
+    def quantities(self, estimate: Estimate, confidence: float) -> list[Quantity]:
+        """Converts the estimate to the rows of the report."""
+        return self.task.quantities(self.mechanism, estimate, confidence)
+
+    # --- Readers for tasks ---
+
+    @property
+    def title(self) -> str:
+        """The name of the columns in error messages."""
+        return ("column " if len(self.names) == 1 else "columns ") + ", ".join(map(repr, self.names))
+
+    def build_error(self, sentence: str, bad: Bools | None = None) -> BadRow:
+        """Returns the exception to raise; ``bad`` is True for the rows at fault."""
+        return BadRow(f"{self.title}: {sentence}.", None if bad is None else int(np.argmax(bad)))
+
+    def check_values(self, values: Any, check: Callable[[Any], Array] | None = None, hint: str = "") -> Array:
+        """Applies ``check``, by default the mechanism's own; ``hint`` tells what to do about a refused value."""
+        judge = check or self.mechanism.check
+        try:
+            return judge(values)
+        except (ValueError, TypeError) as error:
+            # The error of the mechanism may contain a user's value.
+            expected, found, _ = str(error).partition(", got ")
+            sentence = f"{self.title}: {f'{expected}, got others{hint}.' if found else expected}"
+            raise BadRow(sentence, _find_first_bad_row(judge, values)) from None
+
+    def require_values(self, array: pa.Array, *, numeric: bool = False) -> pa.Array:
+        """Returns the array; raises BadRow if a row has no value."""
+        bad = cells.find_missing(array, self.rules.gaps, numeric=numeric)
+        if bad.any():
+            raise self.build_error(
+                f"expected a value in every row, got {int(bad.sum()):,} without one; {MISSING_ROWS_HINT}", bad
+            )
+        return array
+
+    def read_option_numbers(
+        self, array: pa.Array, labels: tuple[str, ...] | None, rows: Integers | None = None
+    ) -> Array:
+        """Returns the index of each value in the public list, or the integers themselves if there is no list.
+
+        ``rows`` gives the row of each entry, if the array holds the entries of lists.
+        """
+        array = self._replace_missing(cells.decode_array(array), labels)
+        if labels is None:
+            return self._read_domain_integers(array, rows)
+        if cells.is_list(array.type):
+            raise self.build_error(f"expected texts from the plan's categories, got {array.type}")
+        numbers, bad = cells.find_label_indices(cells.format_labels(array), labels)
+        if bad.any():
+            wanted = f"expected one of the plan's {len(labels)} categories"
+            raise self.build_error(
+                f"{wanted}{_format_bad_count(bad)}{self._separator_hint(array, rows)}",
+                _rows_with_bad_entries(bad, rows),
+            )
+        return numbers
+
+    def _separator_hint(self, array: pa.Array, rows: Integers | None) -> str:
+        """Returns a hint for lists that were read from texts."""
+        return f"; entries are divided by {self.rules.separator!r} (--separator)" if rows is not None else ""
+
+    def _replace_missing(self, array: pa.Array, labels: tuple[str, ...] | None) -> pa.Array:
+        """Replaces missing values by their category if that is the rule; otherwise raises BadRow if there are any."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.rules.missing != CATEGORY:
+            return self.require_values(array)
+        if labels is None or MISSING_CATEGORY not in labels:
+            raise self.build_error(
+                f"expected a plan with the category {MISSING_CATEGORY!r} for rows without a value, got none"
+            )
+        told = cells.format_labels(array)
+        return pc.if_else(
+            pa.array(cells.find_missing(array, self.rules.gaps, numeric=False)),
+            pa.scalar(MISSING_CATEGORY, told.type),
+            told,
+        )
+
+    def _read_domain_integers(self, array: pa.Array, rows: Integers | None) -> Array:
+        """Returns integers of the domain; a mechanism may have more options: trees are padded to a power of two."""
+        if not (cells.is_numeric(array) or cells.is_text(array.type)):
+            raise self.build_error(f"expected whole numbers from 0 on, got {array.type}")
+        numbers, bad = cells.parse_integers(array)
+        size = self.task.domain.size
+        bad = bad | (numbers < 0) | ((numbers >= size) if size is not None else False)
+        if bad.any():
+            most = "on" if size is None else f"to {size - 1}"
+            raise self.build_error(
+                f"expected whole numbers from 0 {most}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, rows)
+            )
+        return numbers
+
+    def read_scaled_numbers(self, array: pa.Array, interval: Interval, rows: Integers | None = None) -> Floats:
+        """Returns numbers of the public interval, rescaled to the mechanism's range."""
+        found = self.clip_numbers(
+            self.read_numbers(array, f"from {interval.low:g} to {interval.high:g}", rows), interval
+        )
+        outside = ~((found >= interval.low) & (found <= interval.high))
+        if outside.any():
+            raise self.build_error(
+                f"expected numbers from {interval.low:g} to {interval.high:g}{_format_bad_count(outside)}; "
+                f"clip them (--clip), or plan for a wider domain",
+                _rows_with_bad_entries(outside, rows),
+            )
+        low, high = self.mechanism.value_range
+        share = (found - interval.low) / (interval.high - interval.low)
+        return np.asarray(np.clip(low + share * (high - low), low, high))
+
+    def read_numbers(self, array: pa.Array, which: str, rows: Integers | None = None) -> Floats:
+        """Returns numbers without rescaling."""
+        array = cells.decode_array(array)
+        if not (cells.is_numeric(array) or cells.is_text(array.type)):
+            raise self.build_error(f"expected numbers {which}, got {array.type}")
+        found, bad = cells.parse_floats(self.require_values(array, numeric=True))
+        if bad.any():
+            told = f"got a text that is no number in {_format_share(bad)}; numbers are written as 1234.5"
+            raise self.build_error(f"expected numbers {which}, {told}", _rows_with_bad_entries(bad, rows))
+        return found
+
+    def clip_numbers(self, numbers: Floats, interval: Interval) -> Floats:
+        """Clips numbers to the interval if that is the rule; infinite ones stay and are refused later."""
+        if not self.rules.clip:
+            return numbers
+        moved = np.where(np.isfinite(numbers), np.clip(numbers, interval.low, interval.high), numbers)
+        self.tally.clipped += int(np.count_nonzero(moved != numbers))
+        return np.asarray(moved)
+
+    def read_lists(self, array: pa.Array) -> tuple[Array, pa.Array]:
+        """Returns the number of entries of each row, and all entries."""
+        import pyarrow as pa
+
+        array = cells.decode_array(array)
+        if cells.is_text(array.type):
+            array = cells.split_texts(self._check_missing_lists(array), self.rules.separator)
+        elif not cells.is_list(array.type):
+            raise self.build_error(f"expected a list in every row, got {array.type}")
+        if pa.types.is_map(array.type):
+            array = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+        if pa.types.is_fixed_size_list(array.type):
+            array = array.cast(pa.list_(array.type.value_type))
+        self._check_missing_lists(array)
+        sizes = np.nan_to_num(array.value_lengths().to_numpy(zero_copy_only=False)).astype(np.int64)
+        return sizes, array.flatten()
+
+    def _check_missing_lists(self, array: pa.Array) -> pa.Array:
+        """Accepts missing lists if the rule makes them empty; otherwise raises BadRow if there are any."""
+        return array if self.rules.missing == EMPTY else self.require_values(array)
+
+    def read_vectors(self, array: pa.Array, intervals: Sequence[Interval]) -> Floats:
+        """Returns a number of each interval per row, from as many columns, from lists, or from a column of numbers."""
+        if len(self.names) > 1:
+            found = [
+                self.read_scaled_numbers(part, each) for part, each in zip(array.flatten(), intervals, strict=True)
+            ]
+            return np.stack(found, axis=1)
+        if len(intervals) == 1 and not cells.is_list(array.type):
+            return self.read_scaled_numbers(array, intervals[0]).reshape(-1, 1)
+        sizes, entries = self.read_lists(array)
+        wrong = sizes != len(intervals)
+        if wrong.any():
+            raise self.build_error(f"expected {len(intervals)} numbers in every row, got lists of other lengths", wrong)
+        every = np.arange(len(sizes))
+        parts = [entries.take(every * len(intervals) + place) for place in range(len(intervals))]
+        return np.stack(
+            [self.read_scaled_numbers(part, each) for part, each in zip(parts, intervals, strict=True)], axis=1
+        )
+
+    def read_sets(self, array: pa.Array, labels: tuple[str, ...] | None, most: int) -> tuple[Integers, Integers]:
+        """Returns the number of distinct options of each row, at most ``most``, and all of them."""
+        if self.rules.missing == CATEGORY:
+            array = self._replace_missing_lists(array)
+        sizes, entries = self.read_lists(array)
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        numbers = np.asarray(self.read_option_numbers(entries, labels, owners), dtype=np.int64)
+        once = find_first_occurrences(owners, numbers)
+        owners, numbers = owners[once], numbers[once]
+        kept = self._shorten_lists(np.bincount(owners, minlength=len(sizes)), most)
+        return np.bincount(owners[kept], minlength=len(sizes)), numbers[kept]
+
+    def _replace_missing_lists(self, array: pa.Array) -> pa.Array:
+        """Replaces a missing list by a list with the category of missing values."""
+        import pyarrow as pa
+
+        gaps = cells.find_missing(array, self.rules.gaps, numeric=False)
+        if not cells.is_text(array.type):
+            own = pa.array([[MISSING_CATEGORY]], pa.list_(pa.string()))
+            whole = pa.concat_arrays([array.cast(pa.list_(pa.string())), own])
+            return whole.take(pa.array(np.where(gaps, len(array), np.arange(len(array)))))
+        return self._replace_missing(array, (MISSING_CATEGORY,))
+
+    def read_pairs(
+        self, array: pa.Array, labels: tuple[str, ...], interval: Interval, most: int
+    ) -> tuple[Integers, Integers, Floats]:
+        """Returns the number of pairs of each row, and the keys and numbers of all pairs."""
+        import pyarrow as pa
+
+        if len(self.names) > 1:
+            return self._read_pair_columns(array, labels, interval, most)
+        sizes, entries = self.read_lists(array)
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        entries = cells.decode_array(entries)
+        if cells.is_text(entries.type):
+            keys, numbers, bad = cells.split_pairs(entries, KEY_VALUE_SEPARATOR)
+            if bad.any():
+                wanted = f"expected pairs such as key{KEY_VALUE_SEPARATOR}2.5, divided by {self.rules.separator!r}"
+                raise self.build_error(f"{wanted}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, owners))
+        elif pa.types.is_struct(entries.type) and entries.type.num_fields == 2:
+            keys, numbers = self.require_values(entries).flatten()
+        else:
+            raise self.build_error(f"expected lists of a key and a number, or maps, got lists of {entries.type}")
+        places = np.asarray(replace(self, rules=STRICT_RULES).read_option_numbers(keys, labels, owners), dtype=np.int64)
+        found = self.read_scaled_numbers(numbers, interval, owners)
+        once = np.zeros(len(places), dtype=np.bool_)
+        once[find_first_occurrences(owners, places)] = True
+        if not once.all():
+            raise self.build_error(
+                "expected different keys in every row, got one twice", _rows_with_bad_entries(~once, owners)
+            )
+        kept = self._shorten_lists(sizes, most)
+        return np.bincount(owners[kept], minlength=len(sizes)), places[kept], found[kept]
+
+    def _read_pair_columns(
+        self, array: pa.Array, labels: tuple[str, ...], interval: Interval, most: int
+    ) -> tuple[Integers, Integers, Floats]:
+        """Reads pairs from a column of keys and one of numbers: one pair per row, or all pairs of a user.
+
+        If a user has several rows with the same key, its number is their mean.
+        """
+        keys, numbers = array.flatten()
+        sizes = np.ones(len(array), dtype=np.int64)
+        if cells.is_list(keys.type):
+            sizes, keys = self.read_lists(keys)
+            numbers = numbers.flatten()
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        places = np.asarray(self.read_option_numbers(keys, labels, owners), dtype=np.int64)
+        found = self.read_scaled_numbers(numbers, interval, owners)
+        once = find_first_occurrences(owners, places)
+        _, same = np.unique(owners * len(labels) + places, return_inverse=True)
+        means = np.bincount(same, weights=found) / np.bincount(same)
+        owners, places, found = owners[once], places[once], means[same[once]]
+        kept = self._shorten_lists(np.bincount(owners, minlength=len(sizes)), most)
+        return np.bincount(owners[kept], minlength=len(sizes)), places[kept], found[kept]
+
+    def _shorten_lists(self, sizes: Integers, most: int) -> Integers:
+        """Returns the indices of the retained entries, so that no row has more than ``most``."""
+        longer = sizes > most
+        if longer.any() and self.rules.longer != SAMPLE:
+            rows = f"{int(longer.sum()):,} of {len(sizes):,} rows"
+            raise self.build_error(
+                f"expected at most {most} items in every row, got more in {rows}; plan for more (--items), or have "
+                f"some drawn (--longer sample)",
+                longer,
+            )
+        self.tally.shortened += int(longer.sum())
+        return find_kept_entries(sizes, draw_positions(sizes, most, self.source), most)
+
+
+def _find_first_bad_row(check: Callable[[Any], Array], values: Any) -> int:
+    """Finds the first row that the check refuses, by bisection."""
+    low, high = 0, len(values) if hasattr(values, "__len__") else 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            check(values[low:middle])
+            low = middle
+        except (ValueError, TypeError):
+            high = middle
+    return low
+
+
+def _rows_with_bad_entries(bad: Bools, rows: Integers | None) -> Bools:
+    """Returns True for each row that holds a bad entry."""
+    if rows is None:
+        return bad
+    found = np.zeros(int(rows.max(initial=0)) + 1, dtype=np.bool_)
+    found[rows[bad]] = True
+    return found
+
+
+def _format_bad_count(bad: Bools) -> str:
+    """Describes the bad values by their number only, never by their content."""
+    return f", got something else in {_format_share(bad)}"
+
+
+def _format_share(bad: Bools) -> str:
+    return f"{int(np.count_nonzero(bad)):,} of {len(bad):,} values"
+
+
+# --- Dummy options for users with fewer items ---
+#
+# Some mechanisms need the same number of items from every user. Empty places are filled with dummy options, numbered
+# after those of the domain and as many as there are places, so that no user needs one twice. Real options are not
+# touched: the estimate of each is the same as if every user held that many items. Estimates of dummies are dropped.
+
+
+NO_ITEM = -1
+"""Marks a place without an item."""
+
+
+def fill_with_dummies(column: ColumnReader, options: Array, count: int, items: int) -> Array:
+    """Fills empty places with the dummy options ``count``, ``count`` + 1, …, if the mechanism needs full rows.
+
+    Raises BadRow for a row that is not full if the mechanism has no options beyond those of the domain.
+    """
+    mechanism = column.mechanism
+    if not mechanism.domain.requires_padding:
+        return options
+    empty = options == NO_ITEM
+    if mechanism.settings().get("options", count) == count and empty.any():
+        short = empty.any(axis=1)
+        raise column.build_error(f"expected {items} items in every row, got fewer in {int(short.sum()):,} rows", short)
+    return np.where(empty, count + np.arange(options.shape[1]), options)
+
+
+def drop_dummies(estimate: Estimate, count: int) -> Estimate:
+    """Drops the estimates of the dummies."""
+    return estimate.select((..., slice(count)))

@@ -1,0 +1,36 @@
+"""f-DP: trade-off functions of false positives against false negatives, their mixtures, and bounds on attacks."""
+
+from shuffledp.privacy.noisy_gradient_step import (
+    CustomGradient as CustomGradient,
+    Gradient as Gradient,
+    LeastSquares as LeastSquares,
+    Logistic as Logistic,
+    NoisyStep as NoisyStep,
+)
+from shuffledp.privacy.tradeoff import (
+    GaussianTradeOff as GaussianTradeOff,
+    PiecewiseTradeOff as PiecewiseTradeOff,
+    TradeOff as TradeOff,
+    TradeOffCurve as TradeOffCurve,
+    lowest as lowest,
+    privacy_curve as privacy_curve,
+)
+from shuffledp.privacy.tradeoff_curves import (
+    AttackRisk as AttackRisk,
+    GuaranteedTradeOff as GuaranteedTradeOff,
+    Risk as Risk,
+    divergence as divergence,
+    f_divergence as f_divergence,
+    shuffled_trade_off as shuffled_trade_off,
+    trade_off as trade_off,
+)
+from shuffledp.privacy.tradeoff_mixtures import (
+    advanced_joint_concavity as advanced_joint_concavity,
+    averaged as averaged,
+    exchanged as exchanged,
+    exchanged_bound as exchanged_bound,
+    highest as highest,
+    mixed as mixed,
+    mixed_unequally as mixed_unequally,
+    subsampled as subsampled,
+)
