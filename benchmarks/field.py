@@ -220,7 +220,7 @@ def protocol_table(rows: list[dict[str, Any]]) -> str:
         by_protocol.setdefault(row["protocol"], []).append(row)
     found = sorted(by_protocol.items(), key=lambda one: statistics.mean(row["stated_error"] for row in one[1]))
     costs = table(
-        ("protocol", "local ε", "messages", "bits", "client, µs", "server, µs a user", "liar"),
+        ("protocol", "local ε", "messages", "bits", "client, µs", "server, µs per user", "liar"),
         [(name, number(mine[0]["local_epsilon"], 4), number(mine[0]["messages"]), f"{mine[0]['bits']:,.4g}",
           number(statistics.median(row["client_microseconds"] for row in mine)),
           number(statistics.median(row["server_microseconds"] for row in mine)),
@@ -237,49 +237,55 @@ def protocol_table(rows: list[dict[str, Any]]) -> str:
 def page(result: dict[str, Any]) -> str:
     """docs/benchmarks.md."""
     parts = [
-        "# The field, measured\n\n"
-        "Made by `benchmarks/run`, which also writes "
-        "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by "
-        f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default "
-        "settings. Times are processor times, each table "
-        f"of one run, on {result['machine']['cores']} cores (load "
-        f"{result['machine']['load']:.1f} when it began); "
-        "only ratios within a table mean anything elsewhere.\n",
+        "# Benchmarks against other protocols and libraries\n\n"
+        "Written by `benchmarks/run`, which also writes [benchmarks/result.json](../benchmarks/result.json). All "
+        "protocols share one accountant: each is calibrated by the same certified bounds to "
+        f"(ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default settings. Unless stated otherwise, times "
+        "are processor times. Each table comes from one run on "
+        f"{result['machine']['cores']} cores (load {result['machine']['load']:.1f} at its start); on other machines "
+        "only the ratios within a table are meaningful.\n",
         "## Protocols on data\n\n"
-        "*Error*: root mean square over all options as a share of the users, or of a mean as a share of the range, in "
-        f"{RUNS} runs; *stated*: what the mechanism says beforehand, on average over the data sets. *Messages* and "
-        "*bits* of a user, on average where their number varies. *Liar*: how many honest users one liar counts for at "
-        "the most. Local ε “–”: the message is in the clear and hides only among others and their noise.\n",
+        f"- *Error*: root mean square error in {RUNS} runs, over all options as a share of the users, or of a mean as "
+        "a share of the range.\n"
+        "- *Stated*: the error that the mechanism states beforehand, on average over the datasets.\n"
+        "- *Messages* and *bits*: of one user, on average where their number varies.\n"
+        "- *Liar*: the largest number of honest users that one dishonest user can count for.\n"
+        "- Local ε “–”: the message is in the clear and hides only among other messages and their noise.\n",
     ]
     for task, title in (("frequency", f"Frequencies of {OPTIONS} options"), ("mean", "Means of a number")):
         parts.append(f"### {title}\n\n{protocol_table([row for row in result['protocols'] if row['task'] == task])}\n")
     parts.append(
         "## A certified ε against literal Algorithm 1\n\n"
-        "Any 1-LDP randomizer, δ = 0.01/n, by the bound that Algorithm 1 computes (`stronger-clone`). `amplify` is by "
-        "default\nsharper: at n = 1e4 it gives 0.0380052 in place of 0.0432062.\n"
+        "Any 1-LDP randomizer, δ = 0.01/n, by the bound that Algorithm 1 computes (`stronger-clone`). By default "
+        "`amplify`\nis sharper: at n = 1e4 it gives 0.0380052 in place of 0.0432062.\n"
     )
     parts.append(table(("n", "ε", "slack", "ours, ms", "Algorithm 1, s", "ratio"), [
         (f"{row['users']:.0e}", f"{row['epsilon']:.6g}", f"{row['slack']:.1e}", number(1000 * row["seconds"]),
          number(row["algorithm_1_seconds"]), number(row["ratio"]))
         for row in result["accounting"]]) + "\n")  # fmt: skip
-    parts.append("## Rounds against dp_accounting\n\nε0 = 2, n = 10,000, δ = 1e-6; theirs is not certified.\n")
-    parts.append(table(("rounds", "ε", "slack", "ours, s", "their ε", "theirs, s", "ratio"), [
+    parts.append(
+        "## Rounds against dp_accounting\n\nε0 = 2, n = 10,000, δ = 1e-6. The ε of dp_accounting is not certified.\n"
+    )
+    parts.append(table(("rounds", "ε", "slack", "ours, s", "ε of dp_accounting", "dp_accounting, s", "ratio"), [
         (str(row["rounds"]), f"{row['epsilon']:.6g}", f"{row['slack']:.1e}", number(row["seconds"]),
          f"{row['dp_accounting_epsilon']:.6g}", number(row["dp_accounting_seconds"]), number(row["ratio"]))
         for row in result["rounds"]]) + "\n")  # fmt: skip
     known = (
         ", ".join(f"{name} {version}" for name, version in result["libraries"]["versions"].items()) or "none was given"
     )
-    parts.append("## Encoding and aggregating beside other libraries\n\nNanoseconds a user, 128 options, ε = 1. "
-                 f"{known}; opendp's randomized response is called once a user, and has no aggregator.\n")  # fmt: skip
+    parts.append(
+        "## Encoding and aggregating compared with other libraries\n\nNanoseconds per user, 128 options, ε = 1. "
+        f"{known}. The randomized response of opendp is called once per user, and has no aggregator.\n"
+    )
     parts.append(table(("mechanism", "step", "ours", "theirs", "ratio to the fastest"), [
         (row["mechanism"], row["step"], number(1e9 * row["seconds"]),
          ", ".join(f"{name} {number(1e9 * seconds)}" for name, seconds in row["rivals"].items()) or "–",
          number(row["ratio"])) for row in result["libraries"]["rows"]]) + "\n")  # fmt: skip
     parts.append(
-        "## Whole collections\n\nKRR, 1,024 options: check, encode, shuffle, aggregate, report; wall-clock time.\n"
+        "## Whole collections\n\nKRR with 1,024 options: check, encode, shuffle, aggregate and report, in wall-clock "
+        "time.\n"
     )
-    parts.append(table(("engine", "rows", "seconds", "rows a second", "peak memory, MB", "of it imports"), [
+    parts.append(table(("engine", "rows", "seconds", "rows per second", "peak memory, MB", "imports, MB"), [
         (row["engine"], f"{row['rows']:,}", *(("not measured",) * 4 if "failed" in row else (
             number(row["seconds"]), number(row["rows_per_second"]), number(row["megabytes"]),
             number(row["megabytes_of_imports"])))) for row in result["collections"]]) + "\n")  # fmt: skip

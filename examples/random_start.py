@@ -2,10 +2,10 @@
 
     python examples/random_start.py [--steps K] [--noise S] [--seed N]
 
-A trusted server holds all records and publishes every model. Logistic regression with one feature in [−1, 1]: one
-record's gradient is at most 1, and at the start I at most σ(|I|). See docs/learning.md.
+A trusted server holds all records and publishes every model. In a logistic regression with one feature in [−1, 1], one
+record's gradient is at most 1, and at most σ(|I|) at the start I. See docs/learning.md.
 
-Without --seed the noise comes from numpy's generator, seeded by the operating system: a demonstration in floats.
+This is a demonstration in floats. Without --seed, numpy's generator is seeded by the operating system.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from shuffledp.tradeoff import GaussianTradeOff, Logistic, NoisyStep
 
 DELTA = 1e-6
 LIMIT = 1.0
-"""No feature is larger."""
+"""Largest absolute value of a feature."""
 RATE = 8.0 / CLIENTS
-"""Public, whatever the number of records is."""
+"""Public learning rate: a constant that does not depend on the actual number of records."""
 
 
 def from_random_start(steps: int, noise: float) -> sdp.PrivacyCurve:
-    """All steps, for records that are there or not."""
+    """Returns the privacy curve of all steps, for a record that is present or absent."""
     first = sdp.privacy_curve(NoisyStep(Logistic(LIMIT), noise).guaranteed_curve())
     later = sdp.privacy_curve(GaussianTradeOff(LIMIT / noise))
     return sdp.compose([first, *[later] * (steps - 1)])
 
 
 def from_fixed_start(steps: int, noise: float) -> sdp.PrivacyCurve:
-    """The same if the first step is one like the others."""
+    """Returns the same if the first step is an ordinary noisy step."""
     return sdp.compose(sdp.privacy_curve(GaussianTradeOff(LIMIT / noise)), steps)
 
 
 def descend(records: Flights, steps: int, noise: float, rng: np.random.Generator) -> float:
-    """The last model, one number; each step may be seen by everybody."""
+    """Returns the last model, one number; everybody may see each step."""
     feature = records.features[:, 0]
     model = float(rng.standard_normal())
     for _ in range(steps):
@@ -51,7 +51,7 @@ def descend(records: Flights, steps: int, noise: float, rng: np.random.Generator
 
 
 def loss(records: Flights, model: float) -> float:
-    """The mean logistic loss; 0.6931 for a model that knows nothing."""
+    """Returns the mean logistic loss; it is 0.6931 for the constant model 0."""
     return float(-np.mean(log_expit((2 * records.late - 1) * records.features[:, 0] * model)))
 
 

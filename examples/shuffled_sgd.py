@@ -1,11 +1,11 @@
-"""Shuffled federated SGD: logistic regression that learns from clients who send one randomised gradient at a time.
+"""Shuffled federated SGD: logistic regression that learns from clients who send one randomized gradient at a time.
 
     python examples/shuffled_sgd.py [--clients n] [--rounds K] [--epsilon-local E] [--compressed] [--seed S]
 
-In each round n of N clients are drawn secretly and anew. Each clips its gradient to the unit ball and randomises it; a
+In each round n of N clients are drawn secretly and anew. Each clips its gradient to the unit ball and randomizes it; a
 shuffler mixes the messages; the server averages the unbiased estimates and takes a step. See docs/learning.md.
 
-Without --seed all randomness comes from the operating system. A seed makes a run repeatable, and is no privacy.
+Without --seed all randomness comes from the operating system. A run with a seed is repeatable and not private.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 DELTA = 1e-6
 RATE = 4.0
 LOWER_RATES = (1.0, 0.25)
-"""The model without a shuffler may choose the best of these, as more noise asks for smaller steps."""
+"""Learning rates of the model without a shuffler; the best one is used, because more noise needs smaller steps."""
 
 
 @dataclass
 class Chance:
-    """Who is drawn and in which order messages arrive; and the noise of messages, None from the operating system."""
+    """Randomness of the sampling and of the message order, and of the noise (None: from the operating system)."""
 
     drawing: random.Random
     noise: np.random.Generator | None
@@ -43,19 +43,19 @@ class Chance:
         return cls(random.Random(seed), np.random.default_rng(seed))
 
     def some(self, people: int, size: int) -> list[int]:
-        """So many of them, without replacement, in random order."""
+        """Returns ``size`` people drawn without replacement, in random order."""
         return self.drawing.sample(range(people), size)
 
 
 def gradients(clients: Flights, drawn: Sequence[int], model: Floats) -> Floats:
-    """Of the logistic loss, one for each client, clipped to the unit ball."""
+    """Returns the gradients of the logistic loss, one per client, clipped to the unit ball."""
     features = clients.features[drawn]
     found = (expit(features @ model) - clients.late[drawn])[:, None] * features
     return found / np.maximum(1.0, np.linalg.norm(found, axis=1))[:, None]
 
 
 def mean_of(values: Floats, mechanism: sdp.Mechanism | None, chance: Chance) -> Floats:
-    """What the server knows of the mean gradient: all of it without a mechanism."""
+    """Returns the server's estimate of the mean gradient; without a mechanism it is exact."""
     if mechanism is None:
         return np.asarray(values.mean(axis=0))
     messages = mechanism.encode(values, chance.noise)
@@ -70,7 +70,7 @@ def learn(
     chance: Chance,
     rate: float = RATE,
 ) -> Floats:
-    """The mean of the models of the second half of the rounds."""
+    """Returns the mean of the models of the second half of the rounds."""
     model, models = np.zeros(FEATURES), []
     for drawn in rounds:
         model = model - rate * mean_of(gradients(clients, drawn, model), mechanism, chance)
@@ -79,21 +79,21 @@ def learn(
 
 
 def drawn_anew(schedule: sdp.Participation, chance: Chance) -> Iterator[list[int]]:
-    """The clients of each round of the schedule."""
+    """Yields the clients of each round of the schedule."""
     assert schedule.of is not None
     for _ in range(schedule.rounds):
         yield chance.some(schedule.of, schedule.expected_users)
 
 
 def each_once(clients: int, size: int, chance: Chance) -> Iterator[list[int]]:
-    """As many rounds of this size as there are clients for, so that nobody takes part twice."""
+    """Yields rounds of this size while there are clients left; nobody takes part twice."""
     order = chance.some(clients, clients)
     for start in range(0, clients - size + 1, size):
         yield order[start : start + size]
 
 
 def without_shuffler(clients: Flights, others: Flights, size: int, epsilon: float, seed: int | None) -> float:
-    """The best accuracy of messages that keep ε by themselves, one from each client."""
+    """Returns the best accuracy without a shuffler: each client sends one message with local ε."""
     mechanism = sdp.PrivUnitOptimized(epsilon, FEATURES)
     found = []
     for rate in LOWER_RATES:

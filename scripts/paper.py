@@ -46,9 +46,12 @@ def row(randomizer: sdp.Randomizer, users: int) -> tuple[float, float, float | N
 
 
 def of_mechanisms(console: Console) -> Iterator[str]:
-    yield f"n = 10,000, δ = {DELTA:g}. *Before*: the smallest of all other bounds. Processor seconds for all crowds."
+    yield (
+        f"n = 10,000, δ = {DELTA:g}. *Before*: the smallest of all other bounds. *Seconds*: processor time of "
+        "`all-crowds`."
+    )
     yield ""
-    yield "| mechanism | ε0 | before | all crowds | attack | gap | seconds |"
+    yield "| mechanism | ε0 | before | `all-crowds` | attack | gap | seconds |"
     yield "|---|---|---|---|---|---|---|"
     todo = [mechanism for local in LOCAL for mechanism in instances(local)]
     for mechanism in track(todo, "Mechanisms", console=console, transient=True):
@@ -64,7 +67,9 @@ def of_mechanisms(console: Console) -> Iterator[str]:
 
 
 def of_sizes(console: Console) -> Iterator[str]:
-    yield f"Other crowds, ε0 = 1, δ = {DELTA:g}: the smaller guarantee (all crowds unless marked *) / attack."
+    yield (
+        f"Other numbers of users, ε0 = 1, δ = {DELTA:g}: the smaller guarantee (`all-crowds` unless marked *) / attack."
+    )
     yield ""
     yield "| mechanism | " + " | ".join(f"n = {users:,}" for users in SIZES) + " |"
     yield "|---|" + "---|" * len(SIZES)
@@ -84,7 +89,7 @@ def of_sizes(console: Console) -> Iterator[str]:
 def of_ratios(console: Console) -> Iterator[str]:
     yield f"Any ε0-LDP randomizer, n = 10,000, δ = {DELTA:g}; attained by randomized response on 2 or 3 options."
     yield ""
-    yield "| ε0 | stronger clones | all crowds | attained |"
+    yield "| ε0 | stronger clones | `all-crowds` | attained |"
     yield "|---|---|---|---|"
     for local in track((0.5, 1.0, 2.0, 3.0), "Any randomizer", console=console, transient=True):
         any_one = sdp.VariationRatio.from_ldp(local)
@@ -94,9 +99,9 @@ def of_ratios(console: Console) -> Iterator[str]:
         attained = sdp.amplify(sdp.KRR(local, 2 if local < math.log(2) else 3), 10_000).epsilon(DELTA).lower
         yield f"| {local:g} | {older:.6g} | {now:.6g} | {attained:.6g} |"
     yield ""
-    yield "Private for a metric: others at log 50 from the second input, n = 100,000, δ = 1e-7."
+    yield "Metric privacy: all other users at distance log 50 from the second input, n = 100,000, δ = 1e-7."
     yield ""
-    yield "| distance | [MDP] Theorem 1 | clones, exact | variation-ratio | all crowds |"
+    yield "| distance | [MDP] Theorem 1 | clones, exact | variation-ratio | `all-crowds` |"
     yield "|---|---|---|---|---|"
     far = math.log(50)
     for distance in (0.1, 1.0, 3.0):
@@ -110,9 +115,9 @@ def of_ratios(console: Console) -> Iterator[str]:
 
 
 def of_rounds(console: Console) -> Iterator[str]:
-    yield f"Rounds: harmony, ε0 = 1, n = 10,000, δ = {DELTA:g}, the curve composed."
+    yield f"Several rounds: harmony, ε0 = 1, n = 10,000, δ = {DELTA:g}; the curve is composed."
     yield ""
-    yield "| rounds | blanket | all crowds |"
+    yield "| rounds | blanket | `all-crowds` |"
     yield "|---|---|---|"
     curves = [sdp.amplify(sdp.Harmony(1.0, 16), 10_000, bound=bound) for bound in ("optimal", "all-crowds")]
     for rounds in track((1, 10, 100, 1000), "Rounds", console=console, transient=True):

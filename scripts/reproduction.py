@@ -21,16 +21,23 @@ PAPERS = {
     "LC": "Lossless Compression of Efficient Private Local Randomizers",
     "FDP": "Unified Enhancement of Privacy Bounds for Mixture Mechanisms via f-DP",
 }
-HEAD = """# What of the papers is reproduced
+HEAD = """# Reproduction of the papers
 
-In a checkout, `./run reproduce --all --out DIR` makes every table and figure of the four papers that is about numbers:
-a CSV and a figure each, with four columns as far as they apply: *printed*, the number in the paper; *published*, the
-value of its formula; *sound*, the number that is proved; *attack*, what a constructed dataset attains, so that nothing
-sound is below it. Keys of errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced**
-has a test that computes both sides, in `tests/reproduction` or among the errata: `ELSEWHERE` in `test_both_sides.py`
-finds it by the key in brackets.
+In a checkout, `./run reproduce --all --out DIR` recomputes every table and figure of the four papers that is about
+numbers. It writes a CSV and a figure for each, with these columns as far as they apply:
 
-Made by `scripts/reproduction.py` from a run.
+| column | meaning |
+|---|---|
+| *printed* | the number in the paper |
+| *published* | the value of the paper's formula |
+| *sound* | the number that is proved |
+| *attack* | what an attack on a constructed dataset attains; no sound number is below it |
+
+Keys of errors (VR-1, …) are explained in [errata.md](errata.md). Every claim that is **not reproduced** has a test
+that computes both sides, in `tests/reproduction` or among the tests of the errata. The key in parentheses is the name
+of that test in `test_both_sides.py`, or an entry of `ELSEWHERE` there.
+
+Written by `scripts/reproduction.py` from a run.
 """
 
 

@@ -24,41 +24,47 @@ MAX_GAP = 0.5
 NONE = "–"
 HEAD = f"""# How tight the numbers are
 
-For each mechanism, at n = {USERS:,} users and δ = {DELTA:g}: the smallest certified guarantee of the quick bounds, that
-over all crowds ([crowds.md](crowds.md)), the largest ε that a known attack on a constructed dataset proves, and the gap
-between it and the smaller guarantee. No guarantee can be below the attack. A large gap means that the truth lies
-somewhere between: either a better proof or a better attack is missing; below the table is which, where it is more than
-{MAX_GAP:g}%. The attacks let all others hold one value, or values drawn from one law.
+The table compares three numbers for each mechanism, at n = {USERS:,} users and δ = {DELTA:g}:
 
-χ\\* is what counts where many take part: χ\\*² = max over x0, x1, x of Σ_y (R_x0−R_x1)²/R_x, and a shuffled round is
-Gaussian with μ = χ\\*/√n in the limit. It is told where a mechanism states every law of other users; where these are
-more than there are, it is an upper bound.
+- *quick bounds*: the smallest certified guarantee of the quick bounds; the next column names the bound;
+- *`all-crowds`*: the certified guarantee of the worst-dataset bound ([crowds.md](crowds.md));
+- *attack*: the largest ε that a known attack on a constructed dataset proves. In these attacks all other users hold one
+  value, or values drawn from one law.
 
-Made by `scripts/tightness.py`.
+*Gap* is the distance of the smaller guarantee from the attack. No guarantee can be below the attack. A large gap means
+that the truth lies somewhere between: a better proof or a better attack is missing. The list below the table explains
+every gap above {MAX_GAP:g}% and every missing attack.
 
-| mechanism | local ε0 | quick bounds | bound | all crowds | attack attains | gap | χ\\* |
+χ\\* determines ε if there are many users: χ\\*² is the maximum over x0, x1, x of Σ_y (R_x0−R_x1)²/R_x, and in the
+limit a shuffled round is Gaussian with μ = χ\\*/√n. It is given where a mechanism lists every law of other users. Where
+this list is larger than it must be, the number is an upper bound.
+
+Written by `scripts/tightness.py`.
+
+| mechanism | local ε0 | quick bounds | bound | `all-crowds` | attack | gap | χ\\* |
 |---|---|---|---|---|---|---|---|
 """
 WHY = {
     "wheel": (
-        "the hash is a polynomial of degree s. The arcs of two users whose points have the same sums of powers below s "
-        "have a law that is known exactly; with a third user's beside them they have not, so that the attack's others "
-        "hold what user 1 may hold. An earlier simulation of a third set gave 0.0102, 0.0245 and 0.147. The "
-        "guarantee counts a user's arcs as if they were disjoint, and regions of every kind."
+        "the hash is a polynomial of degree s. If the points of two users have the same sums of powers below s, the "
+        "law of their arcs is known exactly. With a third user's arcs it is not, so in the attack all other users hold "
+        "what user 1 may hold. An earlier simulation with a third set gave 0.0102, 0.0245 and 0.147. The guarantee "
+        "treats a user's arcs as if they were disjoint, and allows regions of every kind."
     ),
     "collision": (
-        "the guarantee, as for `wheel`. At ε0 ≥ 1 the seeds are too short for all points of three users to be "
-        "independent, so that the attack leaves out one point of the second and of the third user's four."
+        "the guarantee is loose for the same reason as for `wheel`. At ε0 ≥ 1 the seeds are too short for all points "
+        "of three users to be independent, so the attack leaves out one of the four points of the second and of the "
+        "third user."
     ),
     "witch-hat": (
-        "other users are taken together in bins of their places, each by what all places of a bin have in common. A "
-        "computation in floats, with 64 steps and no bins, had 0.10853 at ε0 = 3."
+        "other users are grouped into bins of their positions, and each bin is represented by what all its positions "
+        "have in common. A computation in floats, with 64 steps and no bins, gave 0.10853 at ε0 = 3."
     ),
     "privunit-optimized": (
-        "no attack, because points that are computed in floats and noised have no law that is known exactly. Of ideal "
-        "points exact triples of caps attain 0.015437, 0.034830 and 0.195084."
+        "there is no attack, because points that are computed in floats and noised have no law that is known exactly. "
+        "For ideal points, exact triples of caps attain 0.015437, 0.034830 and 0.195084."
     ),
-    "sqkr": "the guarantee lets every coefficient have the largest size at once. See below.",
+    "sqkr": "the guarantee allows every coefficient to have the largest size at once. See below.",
 }
 """Reason for the gap of each mechanism that has one."""
 NOTES = "## SQKR"
@@ -137,7 +143,7 @@ def main() -> None:
     todo = [mechanism for local in LOCAL for mechanism in instances(local)]
     rows = [row(mechanism) for mechanism in track(todo, "Computing", console=console, transient=True)]
     why = explained([(mechanism.name, gap) for mechanism, (_, gap) in zip(todo, rows, strict=True)])
-    reasons = ["", "## What is left", "", *why]
+    reasons = ["", "## Remaining gaps", "", *why]
     after = PAGE.read_text("utf-8").partition(NOTES)
     PAGE.write_text(HEAD + "\n".join([*(line for line, _ in rows), *reasons]) + "\n\n" + "".join(after[1:]), "utf-8")
 

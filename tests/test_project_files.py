@@ -89,8 +89,8 @@ def rooms() -> list[str]:
 
 
 def table() -> list[str]:
-    """The rooms of the table in CONTRIBUTING.md."""
-    part = words("CONTRIBUTING.md").partition("## The layers\n")[2].partition("\n## ")[0]
+    """The rooms of the table in docs/architecture.md."""
+    part = words("docs/architecture.md").partition("## The layers\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \| \S", part, re.MULTILINE)
 
 

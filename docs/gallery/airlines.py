@@ -1,7 +1,7 @@
 """A collected histogram
 
-The airlines of all flights of January 2013, collected at (1, 1e-6) by randomized response; the picture is the one that
-every collection writes, with its 95% intervals.
+The airlines of all flights in January 2013, collected at (1, 1e-6) by randomized response. Every collection writes this
+picture, with 95% intervals.
 """
 
 import csv

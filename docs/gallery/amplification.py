@@ -1,7 +1,7 @@
-"""The more, the safer
+"""More users, smaller ε
 
-Three mechanisms with the same local ε0 = 2: the guarantee (lines) falls like 1/√n, and an attack on a constructed
-dataset (dots) shows that a smaller ε could not be promised. This is the picture of the README.
+Three mechanisms with the same local ε0 = 2. The guarantee (lines) falls like 1/√n. An attack on a constructed dataset
+(dots) shows that no smaller ε could be promised. The README shows this picture.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """Ranges and a distribution
 
-How late flights of January arrived, in steps of ten minutes: a histogram with its distribution function from one
+Arrival delays of flights in January, in steps of ten minutes: a histogram and its distribution function from one
 collection, by a tree of Poisson dummies.
 """
 

@@ -18,7 +18,7 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """As it is printed."""
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(block, "docs/compression.md", "exec"), {})
-    assert "Promise(replacement_epsilon=2.0000" in capsys.readouterr().out
+    assert "ReplaceDeleteGuarantee(replacement_epsilon=2.0000" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

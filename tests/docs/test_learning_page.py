@@ -312,7 +312,7 @@ def test_the_gap_between_shuffled_and_poisson_batches() -> None:
     shuffled = attained(BATCHES, NOISE)
     plain = sdp.privacy_curve(sdp.tradeoff.GaussianTradeOff(1 / NOISE)).epsilon(DELTA).upper
     assert row("computed as if batches were Poisson samples of rate 1/1000") == [f"{poisson:.2f}"]
-    assert row("attained by an attack on the shuffled batches") == [f"{math.floor(shuffled * 100) / 100:.2f}"]
+    assert row("achieved by an attack on the shuffled batches") == [f"{math.floor(shuffled * 100) / 100:.2f}"]
     assert row("one Gaussian step, nothing claimed for the order") == [f"{math.ceil(plain * 100) / 100:.2f}"]
     assert 2 * poisson < shuffled < plain
 
