@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betainc
 from scipy.stats import binom
 
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 
 HALVINGS = 20
 CHUNK = 1 << 16

@@ -31,7 +31,7 @@ from shuffledp import (
     tasks,
 )
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.browser.programs import MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign, RoundNotice, recipe_of, seal_reports
 from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey
 

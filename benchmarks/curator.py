@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import shuffledp as sdp
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import ENGINE_NAMES, Engine, open_engine
 from shuffledp.collection.report import Report

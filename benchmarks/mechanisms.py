@@ -26,7 +26,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms, has_default, settings_fields
 

@@ -15,7 +15,7 @@ from dataclasses import astuple
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.metric_amplification import MetricVariationRatio, PairDistanceArrays
 from shuffledp.privacy.metric_space import PairDistances
 

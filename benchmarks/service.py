@@ -33,8 +33,8 @@ import numpy as np
 from alone import peak_megabytes
 
 from shuffledp import KRR, Plan, tasks
-from shuffledp._core.types import Bytes
-from shuffledp.service import decryption_pool
+from shuffledp._core.validation import Bytes
+from shuffledp.service import crypto
 from shuffledp.service.campaign import Campaign, RoundNotice, seal_reports
 from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey, _load_hpke_suite
 from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
@@ -288,7 +288,7 @@ def open_all(_: argparse.Namespace) -> dict[str, float]:
 
     private, info = PrivateKey.new(), b"info"
     rows = private.public_key.seal_rows(info, np.zeros((2000, 49), dtype=np.uint8))
-    contents, opener = [row.tobytes() for row in rows], decryption_pool.EnvelopeOpener(private, info)
+    contents, opener = [row.tobytes() for row in rows], crypto.EnvelopeOpener(private, info)
     suite, key = _load_hpke_suite(), X25519PrivateKey.from_private_bytes(private.secret)
 
     def bare() -> None:
@@ -308,16 +308,16 @@ def close_all(_: argparse.Namespace) -> dict[str, float]:
     notice = RoundNotice(campaign.id, 1, 0, 1, key.public_key)
     wire = campaign.plan.mechanism.pack(campaign.plan.mechanism.encode(np.arange(users) % 16))
     reports = seal_reports(campaign, notice, wire)
-    spent, opened = 0.0, decryption_pool.EnvelopeOpener.__call__
+    spent, opened = 0.0, crypto.EnvelopeOpener.__call__
 
-    def timed(self: decryption_pool.EnvelopeOpener, rows: Bytes) -> tuple[Bytes, int]:
+    def timed(self: crypto.EnvelopeOpener, rows: Bytes) -> tuple[Bytes, int]:
         nonlocal spent
         begun = time.process_time()
         found = opened(self, rows)
         spent += time.process_time() - begun
         return found
 
-    decryption_pool.EnvelopeOpener.__call__ = timed  # type: ignore[method-assign]
+    crypto.EnvelopeOpener.__call__ = timed  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as room:
         place = ShufflerPaths.from_directories(Path(room))
         place.create_directories(shuffler)
@@ -328,7 +328,7 @@ def close_all(_: argparse.Namespace) -> dict[str, float]:
             (place.keys / f"{campaign.id}-1").write_bytes(key.secret)
             total = processor(lambda: RoundManager(place, store).take_due_steps(3600))
             assert store.stored_bytes(campaign.id, 1) == 0
-    decryption_pool.EnvelopeOpener.__call__ = opened  # type: ignore[method-assign]
+    crypto.EnvelopeOpener.__call__ = opened  # type: ignore[method-assign]
     return {"closing without opening / opening": (total - spent) / spent}
 
 
@@ -342,7 +342,7 @@ def close_one_large(count: int) -> dict[str, float]:
     """Random reports, a few of them twice, through everything but the cipher."""
     campaign, shuffler = campaign_of(1000)
     generator, width, chunk = np.random.default_rng(1), campaign.report_bytes, 50_000
-    decryption_pool.EnvelopeOpener.__call__ = lambda self, rows: (np.ascontiguousarray(rows[:, 48:]), 0)  # type: ignore[method-assign]
+    crypto.EnvelopeOpener.__call__ = lambda self, rows: (np.ascontiguousarray(rows[:, 48:]), 0)  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as room:
         place = ShufflerPaths.from_directories(Path(room, "state"))
         place.create_directories(shuffler)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shuffledp as sdp
-from tests.web.browser import ARGUMENTS, PageServer, chromium_path, run_server
+from tests.explorer.browser import ARGUMENTS, PageServer, chromium_path, run_server
 
 USERS = ("1e3", "1e4", "1e5", "1e6", "1e7", "1e8")
 LOCALS = tuple(f"{1 + 0.05 * step:.2f}" for step in range(1, 13))

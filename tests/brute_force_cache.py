@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.testing import brute_force
+from shuffledp.testing import bounds
 from tests import shared_results
 
 
@@ -21,7 +21,7 @@ def cache_worst_datasets(shared_folder: Path) -> Iterator[None]:
 
     It is kept under all that it depends on: the table with its messages, how many a user sends, the crowd and e^ε.
     """
-    search = brute_force.worst_dataset_divergence
+    search = bounds.worst_dataset_divergence
 
     def find(mechanism: Mechanism, users: int, ratio: Fraction) -> Fraction:
         table = mechanism.table()
@@ -32,5 +32,5 @@ def cache_worst_datasets(shared_folder: Path) -> Iterator[None]:
         return shared_results.compute_once(shared_folder / f"truth {name}", lambda: search(mechanism, users, ratio))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(brute_force, "worst_dataset_divergence", find)
+        patch.setattr(bounds, "worst_dataset_divergence", find)
         yield

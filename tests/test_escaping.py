@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.escaping import escape_line, escape_markdown, escape_sheet_cell, escape_terminal
+from shuffledp import statement
+from shuffledp._core.formatting import escape_line, escape_markdown, escape_sheet_cell, escape_terminal
 from shuffledp.cli import output
-from shuffledp.statement import statement
 from tests.cli import run
 
 NASTY = "\x1b]0;owned\x07\x9b31m\u202e\u200b\r\ud800"

@@ -10,14 +10,13 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.base.capabilities import MultiQueryCapability, RangeQueryCapability
 from shuffledp.mechanisms.base.domain import InputDomain
 from shuffledp.mechanisms.base.encoding import Encoding
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.law import Law
-from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, RangeQueryCapability
 from shuffledp.mechanisms.catalogue import WRAPPERS, all_mechanisms
-from shuffledp.mechanisms.custom.table_mechanism import TableMechanism
+from shuffledp.mechanisms.custom import TableMechanism
 from shuffledp.privacy.randomizer import ABILITIES
 
 ROOT = Path(sdp.__file__).parent

@@ -10,7 +10,7 @@ import numpy as np
 
 from research.reproduction.results import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined.compressed import Compressed

@@ -11,7 +11,7 @@ import numpy as np
 
 from research.reproduction.results import ATTACK, COLUMNS, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.numerics.intervals import ndtr, ndtri

@@ -37,8 +37,7 @@ from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
 from shuffledp.mechanisms.itemset.privset import PrivSet
 from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR
 from shuffledp.mechanisms.itemset.wheel_and_collision import Collision, Wheel
-from shuffledp.mechanisms.keyvalue.pckv import PCKV
-from shuffledp.mechanisms.keyvalue.privkv import PrivKV
+from shuffledp.mechanisms.key_value import PCKV, PrivKV
 from shuffledp.mechanisms.mean.laplace import Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise
 from shuffledp.mechanisms.vector.duchi_and_harmony import Duchi, Harmony

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp as sdp
-from shuffledp.bounds.truncation import has_tails
+from shuffledp.bounds.blanket import has_tails
 from shuffledp.certificates.evidence import describe_randomizer
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
@@ -72,6 +72,6 @@ def _attacked(example: Mechanism) -> bool:
 
 def _browsers() -> Any:
     """Returns the mechanisms that run in browsers; none if the service is not installed."""
-    if importlib.util.find_spec("shuffledp.service.browser_programs") is None:
+    if importlib.util.find_spec("shuffledp.service.browser.programs") is None:
         return ()
-    return importlib.import_module("shuffledp.service.browser_programs").PROGRAM_BUILDERS
+    return importlib.import_module("shuffledp.service.browser.programs").PROGRAM_BUILDERS

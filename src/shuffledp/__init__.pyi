@@ -16,7 +16,7 @@ from shuffledp._core.errors import (
     ShuffledpError as ShuffledpError,
 )
 from shuffledp._core.version import __version__ as __version__
-from shuffledp.auditing.audit import AuditResult as AuditResult, audit as audit
+from shuffledp.auditing import AuditResult as AuditResult, audit as audit
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.base import Bound as Bound
 from shuffledp.bounds.compare import Comparison as Comparison, Sweep as Sweep, compare as compare, sweep as sweep
@@ -37,18 +37,23 @@ from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
 from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries
 from shuffledp.mechanisms.combined.repeated import Repeated as Repeated
 from shuffledp.mechanisms.correlated_noise.cancelling_noise import CancellingNoise as CancellingNoise
-from shuffledp.mechanisms.correlated_noise.cancelling_sets import CancellingSets as CancellingSets
-from shuffledp.mechanisms.correlated_noise.cancelling_tree import CancellingTree as CancellingTree
+from shuffledp.mechanisms.correlated_noise.cancelling_sets_and_trees import (
+    CancellingSets as CancellingSets,
+    CancellingTree as CancellingTree,
+)
 from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix as SplitAndMix
 from shuffledp.mechanisms.correlated_noise.split_and_mix_vector import SplitAndMixVector as SplitAndMixVector
-from shuffledp.mechanisms.custom.density import FromDensity as FromDensity, SentPoint as SentPoint
-from shuffledp.mechanisms.custom.opt_out import OptOut as OptOut
-from shuffledp.mechanisms.custom.table import FromTable as FromTable
+from shuffledp.mechanisms.custom import (
+    FromDensity as FromDensity,
+    FromTable as FromTable,
+    OptOut as OptOut,
+    SentPoint as SentPoint,
+)
 from shuffledp.mechanisms.dummies.balcer_cheu import BalcerCheu as BalcerCheu, BalcerUniform as BalcerUniform
 from shuffledp.mechanisms.dummies.balls_into_bins import BallsIntoBins as BallsIntoBins
 from shuffledp.mechanisms.dummies.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP as PoissonDUMP
-from shuffledp.mechanisms.dummies.poisson_tables import PoissonTables as PoissonTables, RangeTree as RangeTree
+from shuffledp.mechanisms.dummies.poisson_histograms import PoissonTables as PoissonTables, RangeTree as RangeTree
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import MixDUMP as MixDUMP, PureDUMP as PureDUMP
 from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse as HadamardResponse
 from shuffledp.mechanisms.frequency.local_hash import LocalHash as LocalHash
@@ -60,8 +65,7 @@ from shuffledp.mechanisms.frequency.unary_encoding import OUE as OUE, RAPPOR as 
 from shuffledp.mechanisms.itemset.privset import PrivSet as PrivSet
 from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR
 from shuffledp.mechanisms.itemset.wheel_and_collision import Collision as Collision, Wheel as Wheel
-from shuffledp.mechanisms.keyvalue.pckv import PCKV as PCKV
-from shuffledp.mechanisms.keyvalue.privkv import PrivKV as PrivKV
+from shuffledp.mechanisms.key_value import PCKV as PCKV, PrivKV as PrivKV
 from shuffledp.mechanisms.mean.gaussian import Gaussian as Gaussian
 from shuffledp.mechanisms.mean.laplace import Laplace as Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
@@ -89,4 +93,4 @@ from shuffledp.privacy.tradeoff import privacy_curve as privacy_curve
 from shuffledp.privacy.tradeoff_curves import AttackRisk as AttackRisk, divergence as divergence, trade_off as trade_off
 from shuffledp.privacy.variation_ratio import ApproximateLDP as ApproximateLDP, VariationRatio as VariationRatio
 from shuffledp.service.client import Client as Client
-from shuffledp.statement.statement import Statement as Statement, conditions as conditions
+from shuffledp.statement import Statement as Statement, conditions as conditions

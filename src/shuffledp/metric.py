@@ -4,12 +4,10 @@ from shuffledp.bounds.local_metric_solver import LocalMetric as LocalMetric, Loc
 from shuffledp.bounds.metric_amplification import (
     Amplification as Amplification,
     AmplifiedMetric as AmplifiedMetric,
-    MechanismMetric as MechanismMetric,
-    find_amplification as find_amplification,
-)
-from shuffledp.bounds.metric_comparison import (
     ComparedPair as ComparedPair,
+    MechanismMetric as MechanismMetric,
     compare_pairs as compare_pairs,
+    find_amplification as find_amplification,
     lower_bound as lower_bound,
 )
 from shuffledp.privacy.metric_space import (

@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp import auditing as interval
 from shuffledp._core.errors import ShuffledpError
-from shuffledp.auditing import audit as interval
-from shuffledp.auditing.audit import audit
-from shuffledp.auditing.targets import CommandSubject, MechanismSubject
+from shuffledp.auditing import CommandSubject, MechanismSubject, audit
 from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse
 from shuffledp.mechanisms.catalogue import all_mechanisms
 

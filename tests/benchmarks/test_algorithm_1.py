@@ -9,8 +9,7 @@ from mpmath import mpf
 
 from benchmarks.algorithm_1 import CHUNK, Algorithm1
 from shuffledp import VariationRatio, amplify
-
-from ..oracle.highprecision import delta_published, solve_epsilon
+from tests.oracle.highprecision import delta_published, solve_epsilon
 
 SETTINGS = [
     (math.e, (math.e - 1) / (math.e + 1), math.e),

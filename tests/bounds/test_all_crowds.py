@@ -17,8 +17,7 @@ from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import ListedOtherUsers
 from shuffledp.privacy.variation_ratio import other_users_from_ratios
 from shuffledp.testing.bounds import build_trial, compare_bounds, draw_random_trial
-
-from ..oracle import exact_enumeration
+from tests.oracle import exact_enumeration
 
 ANY_CROWD = WorstDatasetBound(fewest=1)
 """Brute force reaches a few users only."""

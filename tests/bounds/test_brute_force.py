@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from shuffledp.bounds.registry import BOUNDS
-from shuffledp.testing import brute_force
+from shuffledp.testing import bounds
 from shuffledp.testing.bounds import draw_random_trial
 from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.mechanism_checks import every_bound_and_attack_holds_for_all_datasets
@@ -17,7 +17,7 @@ from shuffledp.testing.mechanism_checks import every_bound_and_attack_holds_for_
 def test_the_catalogue_is_compared_in_the_conformance_suite() -> None:
     """For up to seven users, as far as brute force reaches."""
     assert every_bound_and_attack_holds_for_all_datasets in CHECKS
-    assert (brute_force.USER_COUNTS, brute_force.MAX_CELLS) == ((1, 2, 3, 5, 7), 400_000)
+    assert (bounds.USER_COUNTS, bounds.MAX_CELLS) == ((1, 2, 3, 5, 7), 400_000)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -26,6 +26,6 @@ def test_random_extremal_tables_against_all_datasets(seed: int) -> None:
     trial = draw_random_trial(seed)
     bounds = [bound for bound in BOUNDS if bound.guarantees]
     for users, ratio, truth in trial.exact_divergences():
-        found = brute_force.check_upper_bounds(bounds, trial.mechanism, truth, users, ratio)
+        found = bounds.check_upper_bounds(bounds, trial.mechanism, truth, users, ratio)
         assert [wrong for _, wrong in found if wrong] == []
-        assert list(brute_force.check_attack(trial.mechanism, truth, users, ratio)) == []
+        assert list(bounds.check_attack(trial.mechanism, truth, users, ratio)) == []

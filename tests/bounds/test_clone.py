@@ -14,11 +14,11 @@ from shuffledp import NotApplicable, VariationRatio, amplify
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import exact_pair
+from tests.numerics.exact_law import fraction_of
+from tests.oracle.exact_enumeration import hockey_stick_of_counts, random_extremal_table, worst_divergence
+from tests.oracle.highprecision import delta_published
 
-from ..numerics.exact_law import fraction_of
-from ..oracle.exact import hockey_stick_of_counts, random_extremal_table, worst_divergence
-from ..oracle.highprecision import delta_published
-from .careful import epsilon_below
+from .rounded_parameters import epsilon_below
 
 CLONES = ["clone", "stronger-clone"]
 LOCAL = [*CLONES, "clone-analytic", "stronger-clone-analytic", "efmrtt19", "blanket-hoeffding-generic"]

@@ -10,8 +10,7 @@ import pytest
 from shuffledp import VariationRatio, amplify
 from shuffledp.bounds.clones import MixtureBound
 from shuffledp.privacy.tradeoff_curves import CloneErrors
-
-from ..oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, symmetrised, tradeoff_curve
+from tests.oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, symmetrised, tradeoff_curve
 
 FIGURES = [
     (10**3, 1e-5, 1.0, 0.12504, 0.13591),

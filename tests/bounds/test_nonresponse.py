@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.nonresponse import NonresponseCurve, nonresponse, round_failure
 from shuffledp.bounds.participation import Participation
-from shuffledp.bounds.subsampling import poisson
+from shuffledp.bounds.subsampling import NonresponseCurve, nonresponse, poisson, round_failure
 from shuffledp.privacy.curve import PrivacyCurve
 
 KEEP = Fraction(3, 4)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from .every_crowd import SIZES, TABLE_GENERATORS, find_unsound_bounds
+from .worst_dataset_enumeration import SIZES, TABLE_GENERATORS, find_unsound_bounds
 
 PLACES = 3
 TABLES = math.lcm(len(TABLE_GENERATORS), len(SIZES), PLACES)

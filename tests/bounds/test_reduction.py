@@ -12,8 +12,7 @@ from mpmath import mp, mpf
 
 from shuffledp import VariationRatio, amplify
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-
-from ..oracle.exact import (
+from tests.oracle.exact_enumeration import (
     Row,
     Table,
     add_one_message,
@@ -28,8 +27,9 @@ from ..oracle.exact import (
     variation_ratio_of_table,
     worst_divergence,
 )
-from ..oracle.highprecision import delta_published, delta_sound
-from .careful import epsilon_below, float_above, rounded_parameters
+from tests.oracle.highprecision import delta_published, delta_sound
+
+from .rounded_parameters import epsilon_below, float_above, rounded_parameters
 
 RATIOS = (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(4))
 

@@ -14,10 +14,9 @@ from mpmath import mp, mpf
 
 import shuffledp as sdp
 from shuffledp.bounds.subsampling import poisson, subsample
-
-from ..composition.cases import SOURCE, GaussianCurve
-from ..oracle.composition import divergence, gaussian_delta
-from ..oracle.exact import krr_table, shuffled_law
+from tests.composition.known_curves import SOURCE, GaussianCurve
+from tests.oracle.composition import divergence, gaussian_delta
+from tests.oracle.exact_enumeration import krr_table, shuffled_law
 
 Law = dict[object, Fraction]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.blanket import OptimalBound
 from shuffledp.bounds.worst_dataset import WorstDatasetBound
 

@@ -13,7 +13,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile
 from shuffledp.ledger.ledger import Ledger

@@ -15,7 +15,7 @@ from typing import Any
 
 from shuffledp._core import plotting
 from shuffledp.collection.report import Report
-from shuffledp.spark._file_system import FileSystem
+from shuffledp.spark.cluster_files import FileSystem
 from shuffledp.spark.collection import collect
 from shuffledp.spark.engine import Spark
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from shuffledp.collection import batch_processing, message_files
-from shuffledp.collection.estimates import DEFAULT_CONFIDENCE
+from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE
 from shuffledp.collection.input.files import FileTable
 from tests.collection import COLOURS, random_column, small_plan, write_messages, write_table
 

@@ -24,7 +24,7 @@ from shuffledp.collection.input.tables import RowsPerUserTable, SampledTable
 from shuffledp.collection.message_files import Manifest
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan
-from shuffledp.statement.statement import NONRESPONSE_CONDITION
+from shuffledp.statement import NONRESPONSE_CONDITION
 from shuffledp.testing.engines import KEY, read_messages
 from tests.cli import run
 from tests.collection import expected_messages, new_ledger, random_column, small_plan, write_table

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from shuffledp.collection.estimates import format_estimate, format_lines, format_tables, select_values
+from shuffledp.collection.estimate_tables import format_estimate, format_lines, format_tables, select_values
 from shuffledp.tasks.base import COORDINATES, NUMBERS, Quantity, Shape, count_shape, cumulative_shape
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.storage import sorting
 
 

@@ -17,8 +17,8 @@ from scipy.stats import binom
 import shuffledp as sdp
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.tasks import ItemSets, KeyValue, Task
-from shuffledp.tasks.cells import Rules
 from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.value_parsing import Rules
 
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 

@@ -12,7 +12,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.formatting import format_exact
-from shuffledp.bounds.nonresponse import nonresponse
+from shuffledp.bounds.subsampling import nonresponse
 from shuffledp.ledger import accounting
 from shuffledp.ledger.guarantee import (
     CurveInputs,

@@ -17,7 +17,7 @@ from shuffledp.planning.goal import Goal
 from shuffledp.planning.mechanism_calibration import Candidate
 from shuffledp.planning.ranking import build_trials, run_jobs
 from shuffledp.tasks import Frequency, Task, UnitVectorMean, VectorMean
-from tests.planner.goals import TASKS, small_ranking
+from tests.planning.goals import TASKS, small_ranking
 
 # What is planned is collected, and a certificate that was proved when it was made is proved.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")

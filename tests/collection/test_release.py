@@ -19,8 +19,7 @@ import shuffledp as sdp
 from shuffledp import Plan, collection
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection import daily_release
-from shuffledp.collection.message_files import EncodedFile
-from shuffledp.collection.shuffle_record import AlreadyShuffled
+from shuffledp.collection.message_files import AlreadyShuffled, EncodedFile
 from shuffledp.ledger.ledger import RoundTaken
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.sampling.random_sources import resolve_source

@@ -21,10 +21,9 @@ import pytest
 
 from shuffledp import amplify, collection
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
-from shuffledp.collection.message_files import USERS, BatchSpec, EncodedFile, Manifest
-from shuffledp.collection.shuffle_record import AlreadyShuffled
+from shuffledp.collection.message_files import USERS, AlreadyShuffled, BatchSpec, EncodedFile, Manifest
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, RoundTaken
 from shuffledp.planning.plan import Plan

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions as F
 import shuffledp as sdp
 from shuffledp._core.errors import ShuffledpError
 from shuffledp.collection.engine import EngineError
-from shuffledp.collection.shuffle_record import AlreadyShuffled
+from shuffledp.collection.message_files import AlreadyShuffled
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KeyedSource
 from shuffledp.spark import exact_shuffle, frames as message_frame

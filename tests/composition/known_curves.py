@@ -10,8 +10,7 @@ from flint import arb
 
 from shuffledp.numerics.intervals import precision
 from shuffledp.privacy.curve import BoundValue, CurveSource, PrivacyCurve
-
-from ..oracle.exact import add_one_message, multinomial_law
+from tests.oracle.exact_enumeration import add_one_message, multinomial_law
 
 SOURCE = CurveSource("test", "test", 1, guarantee=True)
 Outcomes = list[tuple[Fraction, Fraction]]

@@ -13,10 +13,10 @@ from mpmath import mp, mpf
 import shuffledp as sdp
 from shuffledp.privacy.composition import GroupCurve, group
 from shuffledp.privacy.curve import PrivacyCurve
+from tests.oracle.composition import divergence
+from tests.oracle.exact_enumeration import krr_table, shuffled_law
 
-from ..oracle.composition import divergence
-from ..oracle.exact import krr_table, shuffled_law
-from .cases import SOURCE, TableCurve, shuffled_counts
+from .known_curves import SOURCE, TableCurve, shuffled_counts
 
 LOPSIDED = [[Fraction(3, 5), Fraction(3, 10), Fraction(1, 10)],
             [Fraction(1, 10), Fraction(3, 5), Fraction(3, 10)],

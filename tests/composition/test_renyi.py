@@ -11,9 +11,9 @@ import pytest
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
 from shuffledp.privacy.composition import GaussianLimit
+from tests.oracle.composition import gaussian_delta, merge_ratios, renyi
 
-from ..oracle.composition import gaussian_delta, merge_ratios, renyi
-from .cases import SOURCE, GaussianCurve, TableCurve, shuffled_counts
+from .known_curves import SOURCE, GaussianCurve, TableCurve, shuffled_counts
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.registry import BestCurve
 from shuffledp.privacy.composition import ComposedCurve
 from shuffledp.privacy.curve import PrivacyCurve
+from tests.oracle.composition import divergence, gaussian_delta, merge_ratios, product
+from tests.oracle.exact_enumeration import krr_table
 
-from ..oracle.composition import divergence, gaussian_delta, merge_ratios, product
-from ..oracle.exact import krr_table
-from .cases import SOURCE, GaussianCurve, TableCurve, shuffled_counts
+from .known_curves import SOURCE, GaussianCurve, TableCurve, shuffled_counts
 
 CLONES = sdp.amplify(sdp.VariationRatio.from_ldp(2.0), 10_000, bound="stronger-clone")
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 from scipy.special import ndtr
 
-from ..oracle.floating import delta_published_float, epsilon_published_float, epsilon_root
-from ..oracle.tables import parallel_range_query, worst_total_variation
+from tests.oracle.double_precision import delta_published_float, epsilon_published_float, epsilon_root
+from tests.oracle.tables import parallel_range_query, worst_total_variation
 
 
 def mean_total_variation(options: int, epsilon_local: float) -> float:

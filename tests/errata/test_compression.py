@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ..oracle.tables import hadamard_sign, pi_rappor, worst_ratio
+from tests.oracle.tables import hadamard_sign, pi_rappor, worst_ratio
 
 
 @pytest.mark.parametrize(("ones", "keep"), [(1, Fraction(4, 5)), (2, Fraction(3, 5)), (1, Fraction(1, 2))])

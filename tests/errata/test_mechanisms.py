@@ -8,7 +8,7 @@ from math import comb
 
 import pytest
 
-from ..oracle.tables import (
+from tests.oracle.tables import (
     affine_family,
     all_functions,
     arc_hit,

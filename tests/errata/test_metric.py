@@ -9,8 +9,8 @@ from itertools import pairwise, permutations
 import pytest
 from scipy.integrate import quad
 
-from ..oracle.exact import hockey_stick_of_counts, multinomial_law
-from ..oracle.floating import delta_published_float
+from tests.oracle.double_precision import delta_published_float
+from tests.oracle.exact_enumeration import hockey_stick_of_counts, multinomial_law
 
 
 def amplification_factor(users: int, delta: float, clone_bound: float) -> float:

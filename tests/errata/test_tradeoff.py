@@ -11,8 +11,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from ..oracle.floating import delta_published_float
-from ..oracle.tradeoff import (
+from tests.oracle.double_precision import delta_published_float
+from tests.oracle.tradeoff import (
     Curve,
     delta_of_curve,
     mixture,

@@ -11,7 +11,8 @@ import pytest
 from mpmath import mp, mpf
 from scipy.stats import binom
 
-from ..oracle.exact import (
+from tests.oracle.double_precision import binomial_tail, delta_published_float, epsilon_published_float
+from tests.oracle.exact_enumeration import (
     hockey_stick_of_counts,
     krr_table,
     positive_part_mean,
@@ -20,8 +21,7 @@ from ..oracle.exact import (
     variation_ratio_of_table,
     worst_divergence,
 )
-from ..oracle.floating import binomial_tail, delta_published_float, epsilon_published_float
-from ..oracle.highprecision import delta_published, delta_sound
+from tests.oracle.highprecision import delta_published, delta_sound
 
 
 def published_divergence(p: Fraction, beta: Fraction, q: Fraction, users: int, ratio: Fraction) -> Fraction:

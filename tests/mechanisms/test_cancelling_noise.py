@@ -24,8 +24,7 @@ from shuffledp.mechanisms.correlated_noise.cancelling_noise import (
 )
 from shuffledp.privacy.privacy_loss import ApproximateLoss
 from shuffledp.sampling.random_sources import SeededSource
-
-from ..oracle import cancelling_noise
+from tests.oracle import cancelling_noise
 
 SETTINGS = [(2.0, 1.5, 0.15), (1.5, 2.0, 0.1), (2.5, 0.7, 0.2), (1.8, 3.0, 0.12)]
 CUT = 8

@@ -7,8 +7,7 @@ import pytest
 from mpmath import mp
 
 import shuffledp as sdp
-
-from ..oracle import cancelling_noise
+from tests.oracle import cancelling_noise
 
 CUT = 3
 CHANGES = [(1, -1, 1, -1), (1, -1, 1), (-1, -1, 1), (1, 1), (-1, -1), (1, -1), (1,), (-1,)]

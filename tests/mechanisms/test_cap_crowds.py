@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import betainc
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.mechanisms.vector.privunit import (
     CapClasses,
     CapOverlap,

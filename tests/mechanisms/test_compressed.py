@@ -16,7 +16,7 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.mechanisms.base.proposal import ApproximateProposal
+from shuffledp.mechanisms.base.seed_compression import ApproximateProposal
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
 from shuffledp.mechanisms.combined.compressed import Compressed
 from tests.mechanisms.toy_mechanisms import (

@@ -15,12 +15,12 @@ from flint import arb, ctx
 
 import shuffledp as sdp
 from shuffledp import Compressed, Parallel, Repeated
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.base.seed_compression import SeedLaw
 from shuffledp.mechanisms.base.table_law import UnitTable
-from shuffledp.mechanisms.custom.table_mechanism import TableProposal
+from shuffledp.mechanisms.custom import TableProposal
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.sampling import rounding

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import shuffledp as sdp
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.testing.checks import MechanismCase

@@ -11,7 +11,7 @@ from scipy.signal import convolve2d
 from scipy.stats import binom, nbinom, poisson, skellam
 
 import shuffledp as sdp
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.estimator import Estimate, SelectedComponentsEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.base.support_counts import OptionCountEstimator, SupportEstimator

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from shuffledp import amplify
-from shuffledp.mechanisms.custom.density import FromDensity
-from shuffledp.mechanisms.custom.table import FromTable
+from shuffledp.mechanisms.custom import FromDensity, FromTable
 
 
 def straight(x: float, y: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.mechanisms.mean.witch_hat import HatKind, HatWorstDataset
 from shuffledp.testing.bounds import build_trial, compare_bounds

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism

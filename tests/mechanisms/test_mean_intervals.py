@@ -13,9 +13,9 @@ from scipy.signal import convolve2d
 from scipy.stats import binom
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
+from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate
-from shuffledp.mechanisms.base.mean_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.vector.duchi_and_harmony import SignEstimator
 from tests.mechanisms.test_exact_intervals import DISCRETE, FALSE_ALARM, LEAST, MOST, TINY, coverage

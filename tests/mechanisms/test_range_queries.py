@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.base.capabilities import RangeQueryCapability
 from shuffledp.mechanisms.base.estimator import Estimate
+from shuffledp.mechanisms.base.mechanism import RangeQueryCapability
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from tests.oracle.double_precision import delta_sound_float, epsilon_published_float
 

@@ -163,7 +163,7 @@ def test_the_tree_of_the_issue() -> None:
 def test_real_messages_have_the_stated_law(mechanism: Mechanism) -> None:
     """Over 600 collections every node's mean and variance, ranges too, and intervals; each within 5.5 deviations."""
     assert isinstance(mechanism, sdp.PoissonDUMP | sdp.RangeTree)
-    from shuffledp.mechanisms.base.capabilities import find_range_estimator
+    from shuffledp.mechanisms.base.mechanism import find_range_estimator
     from shuffledp.sampling.random_sources import resolve_source
 
     answers = find_range_estimator(mechanism)

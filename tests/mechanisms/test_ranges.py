@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.base.capabilities import find_range_estimator, supports_ranges
 from shuffledp.mechanisms.base.estimator import Estimate
-from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism, find_range_estimator, supports_ranges
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.tasks import Ranges

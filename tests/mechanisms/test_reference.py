@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.base.proposal import integers_below
+from shuffledp.mechanisms.base.seed_compression import integers_below
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from tests.mechanisms.toy_mechanisms import acceptance
 from tests.mechanisms.with_proposal import WITH_PROPOSAL, examples, pure_table

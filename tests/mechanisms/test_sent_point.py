@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 
 RATE = 1.0
 

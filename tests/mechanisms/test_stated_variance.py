@@ -14,10 +14,10 @@ import pytest
 from scipy.stats import binom
 
 import shuffledp as sdp
-from shuffledp._core.types import Array, Integers
+from shuffledp._core.validation import Array, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.custom.table_mechanism import TableEstimator
+from shuffledp.mechanisms.custom import TableEstimator
 from tests.oracle import exact_enumeration
 
 FALSE_ALARM = 1e-7

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "wire.json").read_text("utf-8"))["wire"]

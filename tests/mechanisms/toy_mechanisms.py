@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp._core.types import Array, Floats, Words
+from shuffledp._core.validation import Array, Floats, Words
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.law import PairLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import ApproximateProposal, UniformNumberProposal
+from shuffledp.mechanisms.base.seed_compression import ApproximateProposal, UniformNumberProposal
 from shuffledp.mechanisms.base.support_counts import OptionCountEstimator
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.vector.unit_ball import LatticeEstimator, UnitBall, draw_directions

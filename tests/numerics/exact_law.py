@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
 from shuffledp.numerics.intervals import to_rational
-
-from ..oracle.exact import positive_part_mean
+from tests.oracle.exact_enumeration import positive_part_mean
 
 KINDS = ("small integers", "rationals", "huge spread", "nearly equal")
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from shuffledp.numerics import positive_part
+from tests.oracle.exact_enumeration import compositions
 
-from ..oracle.exact import compositions
 from .exact_law import KINDS, ExactLaw, encloses, finite_law, laws, random_law, relative_width
 
 

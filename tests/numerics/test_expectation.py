@@ -16,8 +16,8 @@ from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean, positive_part_mean
 from shuffledp.privacy.dominating_pairs import exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
-from ..oracle.exact import hockey_stick_of_counts
 from .exact_law import (
     KINDS,
     ExactLaw,

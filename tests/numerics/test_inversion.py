@@ -16,8 +16,8 @@ from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import invert
 from shuffledp.privacy.variation_ratio import VariationRatio
+from tests.oracle.highprecision import delta_published, solve_epsilon
 
-from ..oracle.highprecision import delta_published, solve_epsilon
 from .exact_law import overlap
 
 

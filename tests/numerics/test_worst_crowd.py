@@ -14,8 +14,7 @@ from shuffledp.numerics.distributions import FiniteLaw
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import positive_part_mean
 from shuffledp.numerics.worst_mixture import WorstDatasetMixture
-
-from ..oracle.exact import compositions
+from tests.oracle.exact_enumeration import compositions
 
 Law = tuple[tuple[Fraction, Fraction], ...]
 

@@ -10,7 +10,8 @@ import pytest
 from mpmath import e, inf, log, mp, mpf
 
 from . import report_enumeration
-from .exact import (
+from .double_precision import delta_published_float
+from .exact_enumeration import (
     hockey_stick,
     hockey_stick_of_counts,
     krr_table,
@@ -21,7 +22,6 @@ from .exact import (
     variation_ratio_of_table,
     worst_divergence,
 )
-from .floating import delta_published_float
 from .highprecision import delta_published, delta_sound, solve_epsilon
 from .tradeoff import delta_of_curve, mixture, shuffled_extremes, tradeoff_curve
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.privacy.privacy_loss import (
     MAX_SEARCH_EPSILON,
     AggregateNoiseCurve,

@@ -13,9 +13,8 @@ from shuffledp import FromTable
 from shuffledp.numerics.intervals import precision, to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import HidingPair, MessageClass, exact_pair
-
-from ..numerics.exact_law import contains, encloses
-from ..oracle.exact import hockey_stick_of_counts, positive_part_mean, random_table
+from tests.numerics.exact_law import contains, encloses
+from tests.oracle.exact_enumeration import hockey_stick_of_counts, positive_part_mean, random_table
 
 
 def pair_of(first: list[Fraction], second: list[Fraction], hiding: list[Fraction]) -> HidingPair:

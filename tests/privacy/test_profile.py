@@ -11,8 +11,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.curve import largest_divergence
-
-from ..oracle.exact import hockey_stick_of_counts
+from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 RANDOMIZERS = {
     "any LDP": sdp.VariationRatio.from_ldp(2.0),

@@ -14,7 +14,7 @@ from flint import arb, fmpq
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
-from shuffledp.bounds.metric_comparison import build_attack_pair
+from shuffledp.bounds.metric_amplification import build_attack_pair
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.numerics.intervals import precision

@@ -14,8 +14,7 @@ from flint import arb, fmpq
 
 from shuffledp.numerics.intervals import precision, to_rational
 from shuffledp.privacy.variation_ratio import SNAP_TOLERANCE, VariationRatio
-
-from ..numerics.exact_law import contains, lower_end, upper_end
+from tests.numerics.exact_law import contains, lower_end, upper_end
 
 
 def fraction(number: fmpq) -> Fraction:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from shuffledp._core.types import Words
+from shuffledp._core.validation import Words
 from shuffledp.sampling import bit_codes
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource, SeededSource
 

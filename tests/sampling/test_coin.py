@@ -11,7 +11,7 @@ import pytest
 from flint import arb
 from scipy.stats import chi2
 
-from shuffledp._core.types import Words
+from shuffledp._core.validation import Words
 from shuffledp.sampling.noise import TwoSidedGeometric
 from shuffledp.sampling.random_sources import RandomSource, RealCoin, SeededSource
 

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from shuffledp._core.types import Words
+from shuffledp._core.validation import Words
 from shuffledp.sampling.noise import exponentials, normals, normals_from_words
 from shuffledp.sampling.random_sources import RandomSource, SeededSource
 

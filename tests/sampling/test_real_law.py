@@ -11,7 +11,7 @@ from flint import arb
 from mpmath import mp, mpf
 from scipy import stats
 
-from shuffledp._core.types import Words
+from shuffledp._core.validation import Words
 from shuffledp.sampling.noise import ChoiceLaw, LogarithmicLaw, PoissonLaw, RealLaw
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource, SeededSource
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp._core.types import Words
+from shuffledp._core.validation import Words
 from shuffledp.sampling import random_sources
 from shuffledp.sampling.random_sources import KeyedSource
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 import shuffledp
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.service.campaign import BatchStatement, Campaign, seal_reports
 from shuffledp.service.stores import RoundState
 from shuffledp.service.tokens import TOKEN_BYTES, Issuer, IssuerKey, PrivateTokens, TokenRequest

@@ -22,7 +22,7 @@ from shuffledp.service.client import HttpClient, RoundClosed, ShufflerResponse, 
 from shuffledp.service.crypto import ShufflerKey
 from shuffledp.storage import durable_files
 from shuffledp.storage.durable_files import ForeignFile
-from shuffledp.tasks.cells import STRICT_RULES, Rules
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 from tests.collection.kill_points import run_and_kill_at
 from tests.service import COLOURS, create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler

@@ -14,7 +14,7 @@ import pytest
 from shuffledp import Client, Plan, PureDUMP, SplitAndMix, tasks
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.ledger.storage import format_canonical_json
-from shuffledp.planning import _cost
+from shuffledp.planning import mechanism_calibration
 from shuffledp.service import crypto
 from shuffledp.service.campaign import Campaign, DevicePlan
 from shuffledp.service.client import Wallet
@@ -210,4 +210,4 @@ def test_promises_are_added_up_without_bounds(wire: Wire, tmp_path: Path) -> Non
 
 def test_sealing_adds_what_the_planner_counts() -> None:
     """Two layers state it: envelopes as they are made, and the costs that plans are ranked by."""
-    assert crypto.ENVELOPE_OVERHEAD_BYTES == _cost.SEAL_OVERHEAD_BYTES
+    assert crypto.ENVELOPE_OVERHEAD_BYTES == mechanism_calibration.SEAL_OVERHEAD_BYTES

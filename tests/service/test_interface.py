@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shuffledp.service import ingest, serve as serving, server
-from shuffledp.service.browser.assets import FILES, load_static_file
+from shuffledp.service.browser.programs import FILES, load_static_file
 from shuffledp.service.campaign import BatchStatement, RoundNotice
 from shuffledp.service.rounds import take_due_steps
 from shuffledp.service.server import OPENAPI_DOCUMENT, ShufflerApplication

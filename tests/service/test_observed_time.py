@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.service import trusted_clock
-from shuffledp.service.rounds import RoundScheduler
+from shuffledp.service import rounds
+from shuffledp.service.rounds import RoundScheduler, TrustedClock, TrustedTime
 from shuffledp.service.stores import RoundState
-from shuffledp.service.trusted_clock import TrustedClock, TrustedTime
 from tests.cli import run
 from tests.service import create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler
@@ -49,7 +48,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     state.mkdir()
     made = Machine(state)
     for name, read in {"clock": "clock_time", "uptime": "uptime", "boot": "boot_id"}.items():
-        monkeypatch.setattr(trusted_clock, read, lambda name=name: getattr(made, name))
+        monkeypatch.setattr(rounds, read, lambda name=name: getattr(made, name))
     assert made.look() == TrustedTime(NOW, 0)
     return made
 

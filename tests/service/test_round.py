@@ -20,7 +20,7 @@ from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest
 from shuffledp.ledger.ledger import Ledger, RoundTaken
 from shuffledp.ledger.storage import LedgerError
-from shuffledp.service import decryption_pool, rounds
+from shuffledp.service import crypto, rounds
 from shuffledp.service.batch_client import receive
 from shuffledp.service.campaign import BatchStatement, Campaign, CampaignSealer, RoundNotice, seal_reports
 from shuffledp.service.crypto import REPORT_LABEL, build_context
@@ -131,7 +131,7 @@ def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     first.turn()
     second.turn()
     monkeypatch.setattr(rounds, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(decryption_pool, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(crypto, "CHUNK_ROWS", 3)
     third.turn()
     names = {"messages-00000.parquet", "_manifest.json", "_aside.json"}
     found = [batch_bytes(each) for each in (first, second, third)]
@@ -315,7 +315,7 @@ def stopped_before(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch, owner: A
 def messages_left(shuffler: Shuffler) -> int:
     """How many messages below the state directory open by the analyst's key."""
     info, width = CampaignSealer(shuffler.campaign, 1).info, shuffler.campaign.message_bytes
-    opener, found = decryption_pool.EnvelopeOpener(ANALYST.private_key, info), 0
+    opener, found = crypto.EnvelopeOpener(ANALYST.private_key, info), 0
     for path in shuffler.place.state.rglob("*.parquet"):
         wires = list(message_files.read_messages([path], width))
         found += sum(len(opened) for opened, _ in opener.open_all(wires, sum(map(len, wires)), 1))
@@ -624,12 +624,12 @@ def test_the_batch_keeps_to_the_files_of_the_roles(shuffler: Shuffler) -> None:
 
 def test_processes_share_the_opening(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same result, in the same order."""
-    monkeypatch.setattr(decryption_pool, "MIN_PARALLEL_ROWS", 1)
-    monkeypatch.setattr(decryption_pool, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(crypto, "MIN_PARALLEL_ROWS", 1)
+    monkeypatch.setattr(crypto, "CHUNK_ROWS", 4)
     private = ANALYST.private_key
     rows = private.public_key.seal_rows(b"info", np.arange(20, dtype=np.uint8).reshape(10, 2))
     rows = np.concatenate([rows, np.zeros_like(rows[:1])])
-    opener = decryption_pool.EnvelopeOpener(private, b"info")
+    opener = crypto.EnvelopeOpener(private, b"info")
     found = list(opener.open_all([rows], len(rows), workers=2))
     assert b"".join(opened.tobytes() for opened, _ in found) == bytes(range(20))
     assert sum(bad for _, bad in found) == 1

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp.statement.statement import Belief
+from shuffledp.statement import Belief
 
 
 def random_law(rng: random.Random, size: int) -> list[Fraction]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp.statement.statement import MAX_DELTA_TIMES_USERS, delta_warnings
+from shuffledp.statement import MAX_DELTA_TIMES_USERS, delta_warnings
 from tests.cli import run
 
 # The same few questions in many formats.

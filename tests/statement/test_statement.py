@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
+from shuffledp import statement
 from shuffledp._core.errors import ShuffledpError
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-from shuffledp.statement import statement
-from shuffledp.statement.statement import CITATIONS, build_fact_rows, find_citations
+from shuffledp.statement import CITATIONS, build_fact_rows, find_citations
 
 KRR = sdp.KRR(epsilon=2.0, options=16)
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats
-from shuffledp.mechanisms.base.count_intervals import CountErrorLaw, Cumulant
+from shuffledp._core.validation import Floats
+from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.tasks.counting import standard_error

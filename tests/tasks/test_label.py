@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.escaping import INVISIBLE
-from shuffledp.tasks.cells import canonicalize, canonicalize_array
+from shuffledp._core.formatting import INVISIBLE
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.domain import Categories, parse_domain
+from shuffledp.tasks.value_parsing import canonicalize, canonicalize_array
 
 COMPOSED, APART = "caf\u00e9", "cafe\u0301"
 

@@ -13,7 +13,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.planning.planner import plan
 from shuffledp.planning.simulation import simulate
 from shuffledp.tasks import Frequency, Location
-from tests.planner.goals import small_goal
+from tests.planning.goals import small_goal
 
 TOWN = Location(west=4.8, east=5.0, south=52.3, north=52.4, columns=3, coordinates="degrees")
 SQUARE = Location(0, 3, 0, 2, columns=3, rows=2)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.types import Floats, Integers
+from shuffledp._core.validation import Floats, Integers
 from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, Estimate
 from shuffledp.tasks import registry
 from shuffledp.tasks.marginals import PairDomain

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.base.capabilities import find_range_estimator
-from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.base.range_estimates import CumulativeCounts
+from shuffledp.mechanisms.base.estimator import CumulativeCounts
+from shuffledp.mechanisms.base.mechanism import Mechanism, find_range_estimator
 from shuffledp.tasks import Ranges
 from shuffledp.tasks.ranges import OrderedDomainQueries
 
@@ -62,18 +61,18 @@ def test_exact_counts_give_exact_quantiles() -> None:
 
 def test_a_search_finds_what_all_values_tell() -> None:
     """Beyond a number of values only some running counts are looked at: the same interval, or one within it."""
-    from shuffledp.mechanisms.base import range_estimates
+    from shuffledp.mechanisms.base import estimator
 
     mechanism = sdp.RangeTree(2000, 300.0, 5000)
     rng = np.random.default_rng(2)
     values = np.clip(rng.normal(900, 300, 5000).astype(int), 0, 1999)
     count = running(mechanism, values, 2000, rng)
     searched = count.quantile(0.5, 0.95)
-    most, range_estimates.MAX_FULL_SCAN_VALUES = range_estimates.MAX_FULL_SCAN_VALUES, 10_000
+    most, estimator.MAX_FULL_SCAN_VALUES = estimator.MAX_FULL_SCAN_VALUES, 10_000
     try:
         whole = count.quantile(0.5, 0.95)
     finally:
-        range_estimates.MAX_FULL_SCAN_VALUES = most
+        estimator.MAX_FULL_SCAN_VALUES = most
     assert searched.value == whole.value
     assert whole.low <= searched.low <= searched.high <= whole.high
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import shuffledp
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.collection.collect import collect
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism

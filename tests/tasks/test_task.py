@@ -14,7 +14,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.planning.mechanism_calibration import Trial
 from shuffledp.tasks import ItemSets, Mean, Task
 from shuffledp.tasks.base import apportion
-from tests.planner.goals import TASKS, small_goal
+from tests.planning.goals import TASKS, small_goal
 
 
 def mechanisms_of(name: str) -> list[Mechanism]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
-from shuffledp._core.types import Array, Bytes, Floats
+from shuffledp._core.validation import Array, Bytes, Floats
 from shuffledp.mechanisms.base.domain import Category, InputDomain
 from shuffledp.mechanisms.base.encoding import Encoding, WholeNumberEncoding
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable

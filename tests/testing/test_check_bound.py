@@ -11,8 +11,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.testing import ConformanceError, check_bound
-from shuffledp.testing.bounds import draw_random_trial
-from shuffledp.testing.brute_force import worst_dataset_divergence
+from shuffledp.testing.bounds import draw_random_trial, worst_dataset_divergence
 from tests import brute_force_cache
 
 SMALL = [sdp.KRR(0.5, 3), sdp.KRR(1.0, 2), sdp.PureDUMP(2, 1)]

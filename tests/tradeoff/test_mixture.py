@@ -21,8 +21,7 @@ from shuffledp.privacy.tradeoff_mixtures import (
     mixed_unequally,
     subsampled,
 )
-
-from ..oracle.tradeoff import mixture, shuffled_extremes, tradeoff_curve, value_at
+from tests.oracle.tradeoff import mixture, shuffled_extremes, tradeoff_curve, value_at
 
 X = np.linspace(0, 1, 129)
 HALF = Fraction(1, 2)

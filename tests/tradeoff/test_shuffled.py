@@ -12,8 +12,7 @@ from shuffledp import NotApplicable, VariationRatio, amplify, trade_off
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff
 from shuffledp.privacy.tradeoff_curves import CloneErrors, binomial_window, shuffled_trade_off
 from shuffledp.privacy.tradeoff_mixtures import exchanged, exchanged_bound
-
-from ..oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, tradeoff_curve, value_at
+from tests.oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, tradeoff_curve, value_at
 
 GRID = [Fraction(k, 64) for k in range(65)]
 

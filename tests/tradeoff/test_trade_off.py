@@ -12,8 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff, gaussian_delta, lowest
 from shuffledp.privacy.tradeoff_curves import curve_length, divergence
-
-from ..oracle.tradeoff import delta_of_curve, inverse, symmetrised, tradeoff_curve, value_at
+from tests.oracle.tradeoff import delta_of_curve, inverse, symmetrised, tradeoff_curve, value_at
 
 GRID = [Fraction(k, 32) for k in range(33)]
 RATIOS = [Fraction(1, 3), Fraction(1), Fraction(5, 4), Fraction(3), Fraction(50)]

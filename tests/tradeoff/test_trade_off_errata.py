@@ -14,8 +14,7 @@ import pytest
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff
 from shuffledp.privacy.tradeoff_curves import CloneErrors, divergence
 from shuffledp.privacy.tradeoff_mixtures import advanced_joint_concavity, mixed_unequally
-
-from ..oracle.tradeoff import shuffled_extremes, tradeoff_curve, value_at
+from tests.oracle.tradeoff import shuffled_extremes, tradeoff_curve, value_at
 
 
 def curve(first: list[float], second: list[float]) -> PiecewiseTradeOff:

@@ -1,8 +1,8 @@
 """Validation of arguments; each message names the caller, the expected value and the given one.
 
 Numbers of any exact type are accepted: Python's, numpy's (0-dimensional arrays included), fractions and decimals. A
-number between two floats becomes the float below it, or with ``y_label`` the float above it; callers choose the
-direction that promises no more privacy than requested.
+number between two floats becomes the float below it, or with ``up`` the float above it; callers choose the direction
+that promises no more privacy than requested. Also the names of array types, for annotations.
 """
 
 from __future__ import annotations
@@ -17,6 +17,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+# --- Names of array types ---
+
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+"""Random or packed 64-bit words."""
+Bytes = NDArray[np.uint8]
+"""Rows of bytes: encoded messages."""
+Bools = NDArray[np.bool_]
+
+
+# --- Validation ---
+
 
 MAX_COUNT = (1 << 63) - 1
 """Above any count that occurs; a larger one is a mistake, and computing with it would not end."""
@@ -159,7 +175,7 @@ def _number(value: Any) -> Any:
 
 
 def _round_to_float(number: Any, up: bool) -> float:
-    """Returns the largest float that is not above a number, or with ``y_label`` the smallest that is not below it."""
+    """Returns the largest float that is not above a number, or with ``up`` the smallest that is not below it."""
     try:
         candidate = float(number)
     except OverflowError:

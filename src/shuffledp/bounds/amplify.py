@@ -11,7 +11,7 @@ import numpy as np
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds import exact_binary, registry
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.mixed_populations import Crowd, CrowdCurve, crowd_curve

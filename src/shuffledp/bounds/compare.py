@@ -26,7 +26,7 @@ from shuffledp._core.formatting import (
 from shuffledp._core.progress import Progress
 from shuffledp.bounds import registry
 from shuffledp.bounds.amplify import MAX_USERS, BoundChoice
-from shuffledp.bounds.closed_forms import ProtocolPublishedBound
+from shuffledp.bounds.clones import ProtocolPublishedBound
 from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.registry import BOUNDS
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve

@@ -13,7 +13,7 @@ from itertools import accumulate
 from flint import acb, arb, arb_poly, ctx
 
 from shuffledp._core.errors import NotApplicable, NumericalError
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound, EvaluationCost
 from shuffledp.bounds.worst_dataset import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from shuffledp.numerics.distributions import Bracket

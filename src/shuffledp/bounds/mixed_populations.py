@@ -26,7 +26,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.registry import BestCurve, best_curve, join_sources
 from shuffledp.bounds.worst_dataset import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
 from shuffledp.numerics.contour_integral import phase_factors

@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.blanket import OptimalBound
 from shuffledp.numerics.distributions import Coin, find_chernoff_window, masses_between

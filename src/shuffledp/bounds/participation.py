@@ -17,8 +17,7 @@ from typing import Any, Self
 from shuffledp._core import validation
 from shuffledp.bounds import registry
 from shuffledp.bounds.amplify import MAX_USERS, BoundChoice, amplify
-from shuffledp.bounds.nonresponse import MAX_DELTA, nonresponse, round_failure
-from shuffledp.bounds.subsampling import poisson, subsample
+from shuffledp.bounds.subsampling import MAX_DELTA, nonresponse, poisson, round_failure, subsample
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer

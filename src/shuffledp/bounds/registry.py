@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound, EvaluationCost
 from shuffledp.bounds.blanket import (
     BlanketBennettBound,
@@ -23,16 +23,19 @@ from shuffledp.bounds.blanket import (
     OptimalBound,
 )
 from shuffledp.bounds.clones import (
+    AnalyticBound,
+    AsymptoticBound,
     CloneAnalyticBound,
     CloneBound,
     Efmrtt19Bound,
     MixtureBound,
+    ProtocolPublishedBound,
+    PublishedAnalyticBound,
     PublishedVariationRatioBound,
     StrongerCloneAnalyticBound,
     StrongerCloneBound,
     VariationRatioBound,
 )
-from shuffledp.bounds.closed_forms import AnalyticBound, AsymptoticBound, ProtocolPublishedBound, PublishedAnalyticBound
 from shuffledp.bounds.exact_binary import ExactBinaryBound
 from shuffledp.bounds.noise_bounds import AggregateNoiseBound, RandomBlanketBound
 from shuffledp.bounds.worst_dataset import WorstDatasetBound

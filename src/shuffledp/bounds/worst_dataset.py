@@ -10,9 +10,9 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound, EvaluationCost
-from shuffledp.bounds.truncation import has_tails, tail_curve
+from shuffledp.bounds.blanket import has_tails, tail_curve
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import invert

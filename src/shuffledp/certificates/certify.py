@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
@@ -27,10 +27,9 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import INFINITE_EPSILON_TEXT
 from shuffledp.bounds import registry
 from shuffledp.bounds.amplify import ChosenInputsCurve, amplify
+from shuffledp.bounds.blanket import has_tails
 from shuffledp.bounds.participation import ERROR_PREFIX as SCHEDULE, Participation, format_rate
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-from shuffledp.bounds.truncation import has_tails
-from shuffledp.certificates._rounds import MechanismRoundsEvidence
 from shuffledp.certificates.claim import (
     Claim,
     build_claim,
@@ -39,10 +38,20 @@ from shuffledp.certificates.claim import (
     software_versions,
     verify,
 )
-from shuffledp.certificates.evidence import ChosenInputs, MechanismRoundEvidence, count_hiding_messages, provable_bounds
+from shuffledp.certificates.evidence import (
+    ChosenInputs,
+    MechanismRoundEvidence,
+    MechanismRoundsEvidence,
+    count_hiding_messages,
+    provable_bounds,
+)
 from shuffledp.privacy.curve import MAX_EPSILON as LAST, BoundValue, PrivacyCurve
 from shuffledp.privacy.privacy_loss import round_step
 from shuffledp.privacy.randomizer import Randomizer
+
+if TYPE_CHECKING:
+    from shuffledp.certificates.claim import Claim
+
 
 # --- Claims of rounds and samples ---
 

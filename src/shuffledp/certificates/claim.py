@@ -19,10 +19,10 @@ from shuffledp_verify.decision import MessageCallback
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, PrintableResult, Row
 from shuffledp._core.version import __version__
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-from shuffledp.certificates._rounds import attach_mechanism
 from shuffledp.certificates.evidence import (
     MechanismEvidence,
     MechanismRoundEvidence,
+    attach_mechanism,
     find_evidence_class,
     format_randomizer,
     provable_bounds,

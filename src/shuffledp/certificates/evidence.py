@@ -36,6 +36,7 @@ from shuffledp_verify.claim import (
     PairEvidence,
     RandomBlanketEvidence,
     RoundEvidence,
+    RoundsEvidence,
     WorstDatasetEvidence,
     format_parameters,
     read_mechanism,
@@ -49,6 +50,8 @@ from shuffledp_verify.decision import (
     RandomBlanketProof,
     RoundProof,
     WorstDatasetProof,
+    check_rounds,
+    prove_rounds,
 )
 from shuffledp_verify.divergence import RandomBlanket
 from shuffledp_verify.laws import (
@@ -75,7 +78,7 @@ from shuffledp.bounds.amplify import restrict_to_inputs
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms import catalogue, plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.custom.table import FromTable
+from shuffledp.mechanisms.custom import FromTable
 from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.dominating_pairs import HidingPair, OtherUsers
 from shuffledp.privacy.metric_space import Neighbours
@@ -812,3 +815,50 @@ def attach_round_mechanism(evidence: RoundEvidence) -> MechanismRoundEvidence:
     """Converts the evidence of a file to the kind that rebuilds laws from the mechanism."""
     kind = MECHANISM_EVIDENCE_CLASSES[READ_KINDS.index(type(evidence))]
     return kind(**{one.name: getattr(evidence, one.name) for one in dataclasses.fields(evidence)})
+
+
+# --- Certificates of rounds and samples ---
+
+
+@dataclass(frozen=True)
+class MechanismRoundsEvidence(RoundsEvidence, MechanismEvidence):
+    """Points of one round, the number of rounds and the sampling of each."""
+
+    round_evidence: MechanismRoundEvidence
+    """The law of one round, for the largest ε of a point."""
+    evidence_by_size: Mapping[int, MechanismRoundEvidence] = dataclasses.field(default_factory=dict)
+    """The same for other numbers of users, if some of its numbers depend on them."""
+
+    def summary_rows(self) -> list[tuple[str, str]]:
+        count = sum(len(size.points) for size in self.sizes)
+        sampled = "" if self.plan.draw is None else "; samples by [VR] Proposition 2"
+        return [("proof", f"{count} points of one round; rounds by [VR] Lemma 7.2{sampled}")]
+
+    def theorem(self, claim: Claim) -> str:
+        return self.round_evidence.theorem(self.single_round_claim(claim))
+
+    def prove_or_raise(self, claim: Claim, notice: MessageCallback) -> Finding:
+        check_rounds(claim, self)
+        laws = self.round_evidence.rebuild_proof(self.single_round_claim(claim))
+        self._check_numbers(claim)
+        return prove_rounds(claim, self, laws, notice)
+
+    def _check_numbers(self, claim: Claim) -> None:
+        """Refutes numbers for other numbers of users that are not the mechanism's."""
+        for users, said in self.evidence_by_size.items():
+            if "parameters" in claim.randomizer:
+                raise Refuted("parameters have no numbers that depend on the users.")
+            mechanism, _ = rebuild_mechanism(claim.randomizer)
+            if said != self.round_evidence.with_users(mechanism, users):
+                raise Refuted(f"the numbers of {users} users are not those of the mechanism.")
+
+
+def attach_mechanism(evidence: ReadEvidence) -> MechanismEvidence:
+    """Converts the evidence of a file to the class that rebuilds laws from the mechanism."""
+    if isinstance(evidence, RoundsEvidence):
+        of_sizes = {users: attach_round_mechanism(one) for users, one in evidence.evidence_by_size.items()}
+        return MechanismRoundsEvidence(
+            evidence.plan, evidence.sizes, attach_round_mechanism(evidence.round_evidence), of_sizes
+        )
+    assert isinstance(evidence, RoundEvidence), "a claim is about one round or about several"
+    return attach_round_mechanism(evidence)

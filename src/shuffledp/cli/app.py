@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from shuffledp._core.errors import ShuffledpError
-from shuffledp._core.escaping import escape_line
+from shuffledp._core.formatting import escape_line
 from shuffledp._core.version import __version__
 
 # --- Repeated options ---

@@ -23,7 +23,7 @@ from shuffledp.cli.options import RandomizerOptions
 from shuffledp.cli.output import show_spinner
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
-from shuffledp.statement.statement import Statement, build_fact_rows, conditions, delta_warnings
+from shuffledp.statement import Statement, build_fact_rows, conditions, delta_warnings
 
 SETTING_ALIASES = {"local-epsilon": LOCAL_EPSILON_NAME, "epsilon-local": LOCAL_EPSILON_NAME}
 

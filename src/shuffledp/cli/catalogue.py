@@ -17,15 +17,14 @@ from shuffledp_verify import Verdict
 
 from shuffledp._core import validation
 from shuffledp._core.formatting import format_json
-from shuffledp.auditing.audit import AuditResult, audit
-from shuffledp.auditing.targets import DEFAULT_TIMEOUT, CommandSubject, Subject
+from shuffledp.auditing import DEFAULT_TIMEOUT, AuditResult, CommandSubject, Subject, audit
 from shuffledp.certificates.claim import read_claim, verify
 from shuffledp.cli import options, output
 from shuffledp.cli.options import RandomizerOptions, parse_input_value
 from shuffledp.cli.output import Console, show_spinner
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.statement.statement import find_citations
+from shuffledp.statement import find_citations
 from shuffledp.tasks import registry
 
 # --- shuffledp audit ---

@@ -17,10 +17,10 @@ from shuffledp.cli import options, output
 from shuffledp.cli.ledger import LedgerOption, NoLedger, Round, resolve_ledger
 from shuffledp.cli.options import InputOptions, takes_input
 from shuffledp.cli.output import ProgressBars
-from shuffledp.collection import estimates, message_files
+from shuffledp.collection import estimate_tables, message_files
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import Engine, open_engine
-from shuffledp.collection.estimates import DEFAULT_CONFIDENCE
+from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE
 from shuffledp.collection.input.base import is_address
 from shuffledp.collection.message_files import EncodedFile
 from shuffledp.collection.report import Report, ask
@@ -166,7 +166,7 @@ def collect_command(
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
     options.check_report_path("collect", report_file)
-    estimates.check_output_path("collect", results)
+    estimate_tables.check_output_path("collect", results)
     chosen = Plan.load(plan)
     book = resolve_ledger("collect", ledger, no_ledger, chosen)
     with open_engine(engine, ProgressBars(), master) as started:
@@ -309,7 +309,7 @@ def estimate(
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
     options.check_report_path("estimate", report_file)
-    estimates.check_output_path("estimate", results)
+    estimate_tables.check_output_path("estimate", results)
     chosen = Plan.load(plan)
     book = resolve_ledger("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(

@@ -21,7 +21,7 @@ from shuffledp.cli import amplify, options, output
 from shuffledp.cli.options import RandomizerOptions
 from shuffledp.cli.output import Console, ProgressBars, show_spinner
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.statement.statement import conditions
+from shuffledp.statement import conditions
 
 PLOT_POINTS = 25
 MIN_PLOT_EPSILON, MAX_PLOT_EPSILON = 0.1, 6.0

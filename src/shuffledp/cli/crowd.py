@@ -19,11 +19,11 @@ from shuffledp.cli import options, output
 from shuffledp.cli.options import RandomizerOptions
 from shuffledp.cli.output import Console, show_spinner
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.custom.opt_out import OptOut
+from shuffledp.mechanisms.custom import OptOut
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import HasMixedUsers
-from shuffledp.statement.statement import RANDOMNESS_CONDITION, conditions
+from shuffledp.statement import RANDOMNESS_CONDITION, conditions
 
 CROWD_PREFIX = "crowd"
 GROUP_RANDOMNESS_CONDITION = (

@@ -15,19 +15,21 @@ from rich.text import Text
 
 from shuffledp._core import plotting, validation
 from shuffledp._core.formatting import format_exact, format_json
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.local_metric_solver import LocalMetric, LocalMetricSolver
 from shuffledp.bounds.metric_amplification import (
     Amplification,
     AmplifiedMetric,
     AnyNoise,
+    ComparedPair,
     MetricVariationRatio,
     all_amplifications,
+    compare_pairs,
     find_amplification,
     find_noise,
+    lower_bound,
     noise_names,
 )
-from shuffledp.bounds.metric_comparison import ComparedPair, compare_pairs, lower_bound
 from shuffledp.cli import options, output
 from shuffledp.cli.app import UniqueOptionsGroup
 from shuffledp.cli.output import Console, ProgressBars

@@ -23,6 +23,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from shuffledp import statement as page
 from shuffledp._core import validation
 from shuffledp.bounds.participation import ERROR_PREFIX, Participation
 from shuffledp.cli import output
@@ -30,9 +31,8 @@ from shuffledp.mechanisms import catalogue, plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.privacy.metric_space import read_numbers
 from shuffledp.privacy.variation_ratio import ApproximateLDP, VariationRatio
-from shuffledp.statement import statement as page
-from shuffledp.statement.statement import Statement
-from shuffledp.tasks.cells import DEFAULT_SEPARATOR, LONG_LIST_TREATMENTS, MISSING_TREATMENTS, REFUSE, Rules
+from shuffledp.statement import Statement
+from shuffledp.tasks.value_parsing import DEFAULT_SEPARATOR, LONG_LIST_TREATMENTS, MISSING_TREATMENTS, REFUSE, Rules
 
 # --- The randomizer: a mechanism of the catalogue, a table, raw parameters, or any ε0-LDP randomizer ---
 
@@ -73,7 +73,7 @@ class RandomizerOptions:
             self._check_alone("--table", "mechanism", "epsilon_local", "delta_local", *raw)
             if self.settings:
                 raise ValueError(f"{self.command}: --table does not go with --set.")
-            from shuffledp.mechanisms.custom.table import FromTable
+            from shuffledp.mechanisms.custom import FromTable
 
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:

@@ -21,10 +21,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp._core.escaping import escape_terminal
-from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, to_decimal
+from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, escape_terminal, to_decimal
 from shuffledp._core.progress import Progress
-from shuffledp.statement.statement import find_citations
+from shuffledp.statement import find_citations
 
 
 class Console(rich_console.Console):

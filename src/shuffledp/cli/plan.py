@@ -24,7 +24,7 @@ from shuffledp.planning.planner import plan
 from shuffledp.planning.ranking import Ranking
 from shuffledp.planning.simulation import DEFAULT_CONFIDENCE, simulate
 from shuffledp.privacy.metric_space import DistanceMatrix
-from shuffledp.statement.statement import delta_warnings
+from shuffledp.statement import delta_warnings
 from shuffledp.tasks.domain import TaskOptions, read_lines
 from shuffledp.tasks.question_parser import parse_questions
 from shuffledp.tasks.registry import command_names, from_options

@@ -30,15 +30,14 @@ from shuffledp.cli.output import ProgressBars
 from shuffledp.planning.plan import Plan
 from shuffledp.service import crypto
 from shuffledp.service.batch_client import fetch_and_open, receive, send
-from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.browser.programs import MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, AnalystKey, ShufflerKey, decode_base64url
-from shuffledp.service.rounds import RoundManager
+from shuffledp.service.rounds import RoundManager, TrustedClock
 from shuffledp.service.serve import serve
 from shuffledp.service.server import describe_round
 from shuffledp.service.stores import AcceptedCampaign, IngestNode, Round, ShufflerPaths, Store, format_utc
 from shuffledp.service.tokens import IssuerKey, PrivateTokens
-from shuffledp.service.trusted_clock import TrustedClock
 
 campaign_app = typer.Typer(
     cls=UniqueOptionsGroup,

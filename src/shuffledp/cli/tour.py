@@ -22,12 +22,12 @@ from rich.text import Text
 
 from shuffledp._core.errors import ShuffledpError, install_hint
 from shuffledp._core.formatting import GUARANTEE_DIGITS, format_exact, format_json, format_rounded_up
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.cli import options, output
 from shuffledp.cli.output import Console, ProgressBars
 from shuffledp.cli.plan import plot_ranking, print_ranking
 from shuffledp.collection.collect import collect
-from shuffledp.collection.estimates import DEFAULT_CONFIDENCE
+from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE
 from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.report import Report
 from shuffledp.ledger.ledger import FILE_NAME, Ledger

@@ -14,7 +14,7 @@ import typer
 from shuffledp._core import plotting, validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import format_json
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
 from shuffledp.bounds.registry import BEST_BOUND_NAME as BEST, QUICK_EFFORT
 from shuffledp.calibration.calibrate import Calibration, calibrate
@@ -27,7 +27,7 @@ from shuffledp.privacy.noisy_gradient_step import Gradient, LeastSquares, Logist
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.tradeoff import GaussianTradeOff, TradeOff, privacy_curve
 from shuffledp.privacy.tradeoff_curves import AttackRisk, GuaranteedTradeOff, trade_off
-from shuffledp.statement.statement import conditions
+from shuffledp.statement import conditions
 
 # --- Noisy gradient steps: --step NAME --set name=value ---
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp._core.types import Array, Bytes
+from shuffledp._core.validation import Array, Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.input.base import rechunk
 from shuffledp.mechanisms.base.estimator import Estimator

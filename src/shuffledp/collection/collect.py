@@ -27,7 +27,7 @@ from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
 from shuffledp._core.progress import Progress
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine
-from shuffledp.collection.estimates import (
+from shuffledp.collection.estimate_tables import (
     DEFAULT_CONFIDENCE,
     DEFAULT_ESTIMATE_OPTIONS,
     EstimateOptions,
@@ -44,8 +44,8 @@ from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.ledger.storage import LedgerAddress, parse_location
 from shuffledp.planning.plan import Plan
 from shuffledp.storage import durable_files
-from shuffledp.tasks.cells import STRICT_RULES, Rules
 from shuffledp.tasks.column_reader import Tally
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 # --- Searches over several rounds ---
 

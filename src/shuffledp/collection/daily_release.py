@@ -28,8 +28,8 @@ from typing import Any, Self
 import numpy as np
 
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Array, Bytes, Integers
-from shuffledp.collection import batch_processing, message_files, shuffle_record
+from shuffledp._core.validation import Array, Bytes, Integers
+from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile, MessageDigest
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
@@ -271,9 +271,7 @@ def release(
             # A release cannot be taken back. Later days have the digest of the first, which is paid for.
             Ledger(ledger).book(guarantee, made.digest)
         if bundles:
-            shuffle_record.record_shuffle(
-                ERROR_PREFIX, lot.plan, [each.id for each in bundles], made.digest, drawn=True
-            )
+            message_files.record_shuffle(ERROR_PREFIX, lot.plan, [each.id for each in bundles], made.digest, drawn=True)
         with durable_files.create_atomic_directory(day_directory(public, number)) as unfinished:
             for file in sorted(drawn.iterdir()):
                 with open(file, "rb") as source, open(unfinished / file.name, "wb") as target:

@@ -25,14 +25,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from shuffledp.collection.estimates import DEFAULT_ESTIMATE_OPTIONS, EstimateOptions
+from shuffledp.collection.estimate_tables import DEFAULT_ESTIMATE_OPTIONS, EstimateOptions
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES
 from shuffledp.storage import durable_files
 from shuffledp.storage.schema import FIRST_VERSION, NewerSchema, check_version
-from shuffledp.tasks.cells import STRICT_RULES, Rules
 from shuffledp.tasks.column_reader import Tally
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 JOB_FILE = "job.json"
 JOB_VERSION = 1

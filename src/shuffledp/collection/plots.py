@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shuffledp._core import plotting
-from shuffledp._core.escaping import escape_line
+from shuffledp._core.formatting import escape_line
 from shuffledp._core.plotting import COLOURS
-from shuffledp._core.types import Bools, Floats, Integers
-from shuffledp.collection.estimates import EstimateOptions, decimals
+from shuffledp._core.validation import Bools, Floats, Integers
+from shuffledp.collection.estimate_tables import EstimateOptions, decimals
 from shuffledp.tasks.base import BINS, CELLS, COORDINATES, COUNTS, RUNNING, Quantity
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp._core import plotting, validation
-from shuffledp._core.escaping import escape_markdown
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
     INFINITE_EPSILON_TEXT,
     PrintableResult,
+    escape_markdown,
     format_epsilon,
     format_epsilon_equation,
     format_exact,
@@ -29,8 +29,8 @@ from shuffledp._core.formatting import (
 from shuffledp.bounds.metric_amplification import MetricVariationRatio
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.certificates.claim import Claim
-from shuffledp.collection import estimates
-from shuffledp.collection.estimates import (
+from shuffledp.collection import estimate_tables
+from shuffledp.collection.estimate_tables import (
     DEFAULT_ESTIMATE_OPTIONS,
     ESTIMATES_FILE,
     EstimateOptions,
@@ -48,11 +48,11 @@ from shuffledp.ledger.accounting import BudgetStatus
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.planning.plan import Plan
-from shuffledp.statement.statement import find_citations, format_table
+from shuffledp.statement import find_citations, format_table
 from shuffledp.tasks.base import Quantity
-from shuffledp.tasks.cells import STRICT_RULES, Rules
 from shuffledp.tasks.column_reader import Tally
 from shuffledp.tasks.ranges import ASK_PREFIX, OrderedDomainQueries, Quantile, RangeCount, Ranges
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -572,7 +572,7 @@ class Report(PrintableResult):
             ("theorem", held.stated_value.theorem),
             *((f"messages {name}", f"{number:,}") for name, number in self.rejected_counts().items()),
             *([] if self.budget_status is None else self.budget_status.summary_rows()),
-            *estimates.format_lines(self.quantities, self.estimate_options.confidence_text),
+            *estimate_tables.format_lines(self.quantities, self.estimate_options.confidence_text),
             *self._summarize_quartiles(),
         ]
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Bytes
-from shuffledp.collection import batch_processing, daily_release, message_files, shuffle_record
+from shuffledp._core.validation import Bytes
+from shuffledp.collection import batch_processing, daily_release, message_files
 from shuffledp.collection.daily_release import Calendar
 from shuffledp.collection.engine import EmbeddedEngine, report_progress
-from shuffledp.collection.estimates import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
+from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
 from shuffledp.collection.input.tables import SampledTable, check_column_names, open_input, prepare_table
 from shuffledp.collection.message_files import (
     SHUFFLER,
@@ -42,8 +42,8 @@ from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
 from shuffledp.storage import durable_files, sorting
 from shuffledp.tasks.base import Quantity, cumulative_shape, option_labels
-from shuffledp.tasks.cells import STRICT_RULES, Rules
 from shuffledp.tasks.ranges import OverTime
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 # --- The encoder ---
 
@@ -245,8 +245,8 @@ def shuffle(
         if ledger is not None and guarantee is not None:
             Ledger(ledger).book(guarantee, made.digest, reservation, made.bundles)
         ids = [each.id for each in bundles]
-        shuffle_record.record_shuffle("shuffle", made.plan, ids, made.digest, drawn=made.noise == SHUFFLER)
-    except (GuaranteeTooWeak, LedgerError, shuffle_record.AlreadyShuffled):
+        message_files.record_shuffle("shuffle", made.plan, ids, made.digest, drawn=made.noise == SHUFFLER)
+    except (GuaranteeTooWeak, LedgerError, message_files.AlreadyShuffled):
         durable_files.remove_tree(ready)
         raise
     durable_files.rename(ready, directory)

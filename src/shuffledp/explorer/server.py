@@ -27,9 +27,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.escaping import escape_line
-from shuffledp._core.formatting import format_json
-from shuffledp.explorer import _code_snippets, workers
+from shuffledp._core.formatting import escape_line, format_json
+from shuffledp.explorer import requests, workers
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS, CommandRequest, Operation
 from shuffledp.explorer.workers import Busy, OverBudget, WorkerPool
 from shuffledp.mechanisms import catalogue
@@ -251,8 +250,8 @@ class Explorer:
             raise RequestDeclined(422, str(error)) from None
         if "refused" in found:
             raise RequestDeclined(422, found["refused"])
-        python = _code_snippets.format_python(operation.name, given)
-        content = format_json({"command": _code_snippets.format_command(inquiry), "python": python, **found}).encode()
+        python = requests.format_python(operation.name, given)
+        content = format_json({"command": requests.format_command(inquiry), "python": python, **found}).encode()
         if len(content) <= MAX_CACHED_BYTES:
             self._cached_answers[key] = content
             if len(self._cached_answers) > MAX_CACHED_ANSWERS:

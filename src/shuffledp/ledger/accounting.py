@@ -23,7 +23,7 @@ from shuffledp.ledger.guarantee import (
 from shuffledp.ledger.storage import Event, Head, LedgerError, build_tampering_error, format_canonical_json
 from shuffledp.privacy.composition import NEGLIGIBLE_DELTA, TRUNCATION_SHARE, SampledCurve, SampledDeltas, fingerprint
 from shuffledp.privacy.curve import BoundValue, CurveSource, PrivacyCurve
-from shuffledp.statement.statement import NEIGHBOURS_CONDITION, RANDOMNESS_CONDITION, SHUFFLER_CONDITION, Statement
+from shuffledp.statement import NEIGHBOURS_CONDITION, RANDOMNESS_CONDITION, SHUFFLER_CONDITION, Statement
 
 CREATE, REGISTER, BUDGET, RESERVE, SETTLE, GIVE_BACK, ACCEPT, CURVES = (
     "create", "register", "budget", "reserve", "settle", "give-back", "accept", "curves",

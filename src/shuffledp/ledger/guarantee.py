@@ -15,7 +15,6 @@ from shuffledp._core import validation
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp._core.formatting import GUARANTEE_DIGITS, format_epsilon_equation, format_exact
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.nonresponse import MAX_DELTA, nonresponse
 from shuffledp.bounds.participation import (
     ERROR_PREFIX as SCHEDULE,
     SAMPLING_SECRECY_CONDITION,
@@ -23,14 +22,14 @@ from shuffledp.bounds.participation import (
     format_rate,
 )
 from shuffledp.bounds.registry import QUICK_EFFORT
-from shuffledp.bounds.subsampling import poisson, subsample
+from shuffledp.bounds.subsampling import MAX_DELTA, nonresponse, poisson, subsample
 from shuffledp.certificates.certify import certify_participation, certify_value
 from shuffledp.certificates.claim import Claim
 from shuffledp.mechanisms import catalogue
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.composition import compose, group
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.statement.statement import (
+from shuffledp.statement import (
     NONRESPONSE_CONDITION,
     SECRET_SAMPLE_CONDITION,
     Statement,

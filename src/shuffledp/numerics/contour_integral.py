@@ -28,7 +28,7 @@ import numpy as np
 from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.distributions import Bracket, FiniteLaw
 from shuffledp.numerics.intervals import gaussian_tail_sum, precision
 from shuffledp.numerics.roots import find_crossing

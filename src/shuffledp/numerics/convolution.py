@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core.errors import NumericalError
-from shuffledp._core.types import Floats, Integers
+from shuffledp._core.validation import Floats, Integers
 from shuffledp.numerics.roots import find_crossing
 
 UNIT_ROUNDOFF = 2.0**-53

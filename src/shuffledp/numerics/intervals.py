@@ -18,7 +18,7 @@ from flint import arb, ctx, fmpq
 from numpy.typing import ArrayLike
 
 from shuffledp._core.errors import NumericalError
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 
 Exact = int | float | Fraction
 """A number taken exactly: a float stands for the real number that it stores."""

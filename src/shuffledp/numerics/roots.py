@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.distributions import Bracket
 
 # --- A bracketing search for the sign change of an increasing function ---

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.contour_integral import LOG_HALF, NEGLIGIBLE_WEIGHT, UNIT_ROUNDOFF, log_ratio, tilted_floats
 from shuffledp.numerics.distributions import Atoms, FiniteLaw
 from shuffledp.numerics.intervals import precision, round_up

@@ -19,7 +19,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined.answer_all import AllAnswered
 from shuffledp.mechanisms.combined.parallel import Parallel
-from shuffledp.planning import _cost
+from shuffledp.planning import mechanism_calibration
 from shuffledp.planning.goal import Goal
 from shuffledp.planning.mechanism_calibration import NEAR_BEST_RATIO, Candidate, Rejection, Trial
 from shuffledp.planning.ranking import Ranking, choose_worker_count, run_jobs
@@ -343,7 +343,7 @@ class SurveyCalibration:
         if reason is not None:
             raise NotApplicable(PLAN_PREFIX, reason)
         error = self.goal.task.standard_error(made, self.goal.users)
-        spent = _cost.measure_cost(made, self.goal.task.representative_values(made))
+        spent = mechanism_calibration.measure_cost(made, self.goal.task.representative_values(made))
         return Candidate(self.goal, self.strategy.name, made, proof, error, spent, "")
 
     def _scale_to_target(self) -> tuple[Mechanism, BoundValue]:

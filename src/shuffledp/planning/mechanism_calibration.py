@@ -5,24 +5,112 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.formatting import format_rounded_up
+from shuffledp._core.validation import Array
 from shuffledp.calibration.calibrate import Calibration, guess, search
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.base.capabilities import MultiQueryCapability
-from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
+from shuffledp.mechanisms.base.estimator import Estimator
+from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, TunableParameter
 from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.combined.repeated import Repeated
-from shuffledp.planning import _cost
-from shuffledp.planning._cost import Cost
 from shuffledp.planning.goal import NOISE, Goal
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.curve import BoundValue
+
+# --- Costs ---
+
+
+MIN_ENCODING_SECONDS, MIN_READING_INCREASE_SECONDS, MAX_MEASUREMENT_SECONDS = 0.01, 0.03, 1.0
+"""The shortest measurable time of encoding, the shortest measurable increase of the time of reading, and the time
+beyond which neither is repeated with more users.
+"""
+MIN_BATCH_GROWTH, MAX_BATCH_GROWTH = 2, 16
+"""The smallest and largest factor by which the number of users grows between measurements of reading."""
+MIN_SECONDS = 1e-9
+MAX_MEASURED_USERS = 1 << 18
+MEASUREMENT_SEED = 1
+SEAL_OVERHEAD_BYTES = 48
+"""Overhead of sealing: HPKE's one-time X25519 key of 32 bytes, and the cipher's tag of 16."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor time in seconds: to encode one user, to read one user's messages, and for the estimate at the end."""
+
+    encoding_seconds: float
+    reading_seconds: float
+    finishing_seconds: float
+
+    def server_seconds(self, users: int) -> float:
+        """Returns the time to read the messages of ``users`` and compute the estimate."""
+        return self.reading_seconds * users + self.finishing_seconds
+
+
+def sealed_bits(mechanism: Mechanism) -> float:
+    """Returns the bits that a user sends if each message is sealed to the analyst, and all together to the shuffler."""
+    sealed = mechanism.messages_per_user * (mechanism.message_bytes + SEAL_OVERHEAD_BYTES)
+    return 8 * (sealed + SEAL_OVERHEAD_BYTES)
+
+
+def measure_cost(mechanism: Mechanism, values: Array, reading: Estimator | None = None) -> Cost:
+    """Measures encoding and reading the messages of no more users than a reliable measurement needs.
+
+    Messages are read by ``reading``, or by the mechanism's full estimator.
+    """
+    rng = np.random.default_rng(MEASUREMENT_SEED)
+    # The first call includes one-time computations.
+    begun = time.process_time()
+    messages, users = mechanism.encode(values[:1], rng), 1
+    encoding = time.process_time() - begun
+    while encoding <= MAX_MEASUREMENT_SECONDS:
+        own = np.resize(values, (users, *values.shape[1:]))
+        begun = time.process_time()
+        messages = mechanism.encode(own, rng)
+        encoding = time.process_time() - begun
+        if encoding > MIN_ENCODING_SECONDS or users >= MAX_MEASURED_USERS:
+            break
+        users *= 8
+    server = mechanism.estimator if reading is None else reading
+    begun = time.process_time()
+    total = server.accumulate(messages[: _message_count(mechanism, 1)])
+    one = time.process_time() - begun
+    each = _measure_reading(mechanism, server, messages, users, one)
+    begun = time.process_time()
+    server.finish(total, 1)
+    finishing = time.process_time() - begun
+    return Cost(max(encoding / users, MIN_SECONDS), max(each, MIN_SECONDS), finishing)
+
+
+def _message_count(mechanism: Mechanism, users: int) -> int:
+    """Returns about how many messages ``users`` send; at least one."""
+    return max(1, round(users * mechanism.messages_per_user))
+
+
+def _measure_reading(mechanism: Mechanism, server: Estimator, messages: Array, users: int, one: float) -> float:
+    """Measures the time to read one more user: that of a batch less ``one``, the time of a batch with one user.
+
+    Batches grow until they take half as long again as the first one, or too long to go on.
+    """
+    enough, read, taken = max(one / 2, MIN_READING_INCREASE_SECONDS), 1, one
+    while read < users and taken - one <= enough and taken <= MAX_MEASUREMENT_SECONDS:
+        more = max(one if read == 1 else taken - one, enough / MAX_BATCH_GROWTH)
+        read = min(round(min(max(MIN_BATCH_GROWTH, 1.5 * enough / more), MAX_BATCH_GROWTH) * read), users)
+        begun = time.process_time()
+        server.accumulate(messages[: _message_count(mechanism, read)])
+        taken = time.process_time() - begun
+    return one if read == 1 else (taken - one) / (read - 1)
+
+
+# --- Trials ---
 
 NEAR_BEST_RATIO = 1.05
 """Among settings whose error is within this factor of the smallest, the one with the fewest bits is chosen."""
@@ -88,7 +176,7 @@ class Candidate:
     @property
     def sealed_bits(self) -> int:
         """Bits that a user sends if messages are sealed, once to the analyst and once to the shuffler."""
-        return math.ceil(_cost.sealed_bits(self.mechanism))
+        return math.ceil(sealed_bits(self.mechanism))
 
     @property
     def influence(self) -> float | None:
@@ -231,9 +319,7 @@ class Trial:
                 return self._reject(reason)
             error = self._standard_error(mechanism)
             task = self.goal.task
-            spent = _cost.measure_cost(
-                mechanism, task.representative_values(mechanism), task.timed_estimator(mechanism)
-            )
+            spent = measure_cost(mechanism, task.representative_values(mechanism), task.timed_estimator(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._reject(str(error_))
         name = f"{self.name} {SHUFFLER_NOISE_SUFFIX}" if mechanism.message_plan.has_shuffler_noise else self.name

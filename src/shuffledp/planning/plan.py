@@ -34,7 +34,7 @@ from typing import Any
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import PrintableResult, format_average, format_exact, format_rounded_up, format_settings
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp._core.version import __version__
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.metric_amplification import PairProofs
@@ -45,11 +45,11 @@ from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.privacy.metric_space import DistanceMatrix
 from shuffledp.privacy.randomizer import ValueObject
-from shuffledp.statement.statement import conditions
+from shuffledp.statement import conditions
 from shuffledp.tasks import domain, registry
 from shuffledp.tasks.base import Task
-from shuffledp.tasks.cells import STRICT_RULES, Rules
 from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 # --- Targets for pairs of values ---
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
+    from shuffledp.mechanisms.base.mechanism import Mechanism
+
+
 Result = TypeVar("Result", covariant=True)
 MAX_RECALIBRATED, MAX_RECALIBRATED_ERROR_RATIO = 3, 1.25
 """Largest number of mechanisms that all bounds calibrate again, and the largest multiple of the smallest error."""

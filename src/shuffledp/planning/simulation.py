@@ -14,11 +14,11 @@ import numpy as np
 from shuffledp._core import validation
 from shuffledp._core.formatting import PrintableResult, format_epsilon_equation, format_exact, format_percentage
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.mechanisms.base.estimator import Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.planning import _cost
+from shuffledp.planning.mechanism_calibration import measure_cost
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.ranking_text import (
     TurnoutGuarantee,
@@ -496,7 +496,7 @@ class _Part:
         if self.is_exact:
             return self.users
         sample = self.task.representative_values(self.mechanism)
-        spent = _cost.measure_cost(self.mechanism, sample, self.estimator)
+        spent = measure_cost(self.mechanism, sample, self.estimator)
         affordable = MAX_ENCODING_SECONDS / repeats / (spent.encoding_seconds + spent.reading_seconds)
         # A power of ten, so that the noise of the measurement rarely changes it.
         return min(self.users, MAX_ENCODED_USERS, int(10.0 ** max(0, math.floor(math.log10(affordable)))))

@@ -18,7 +18,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable, NumericalError
-from shuffledp._core.types import Floats, Integers
+from shuffledp._core.validation import Floats, Integers
 from shuffledp.numerics.convolution import (
     UNIT_ROUNDOFF,
     GridMeasure,

@@ -30,7 +30,7 @@ from shuffledp._core.formatting import (
     format_slack,
     yes_or_no,
 )
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.positive_part import PositivePartMean

@@ -14,7 +14,7 @@ import numpy as np
 
 from shuffledp._core import validation
 from shuffledp._core.errors import install_hint
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
 from shuffledp.privacy.privacy_loss import LossGrid, LossSurvey

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NumericalError
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer, ValueObject

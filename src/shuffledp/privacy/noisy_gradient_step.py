@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.intervals import expit, ndtr
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff, TradeOff, gaussian_delta
 from shuffledp.privacy.tradeoff_curves import GuaranteedTradeOff

@@ -30,7 +30,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core.formatting import format_rounded_up
-from shuffledp._core.types import Floats, Integers
+from shuffledp._core.validation import Floats, Integers
 from shuffledp.numerics.convolution import PiecewiseLinear, fit_piecewise_linear
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable, NumericalError
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.convolution import lower_convex_hull
 from shuffledp.numerics.intervals import log_ndtr, ndtr, ndtri
 from shuffledp.numerics.roots import find_crossing

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable, NumericalError
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.numerics.convolution import lower_convex_hull
 from shuffledp.numerics.intervals import betainc, precision, round_down, round_up
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, PrivacyCurve

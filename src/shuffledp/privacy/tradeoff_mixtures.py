@@ -10,7 +10,7 @@ import numpy as np
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NumericalError
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff, TradeOff
 
 MIN_JOINT_PROBABILITY = 1e-15

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Bytes, Integers, Words
+from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource
 
 # --- Prefix codes as automata: two transitions from each state, END when a value is complete ---

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.numerics.intervals import precision, to_rational
 from shuffledp.sampling import hashing
 from shuffledp.sampling.noise import exponentials, normals

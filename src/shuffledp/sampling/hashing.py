@@ -20,7 +20,7 @@ from flint import fmpz, nmod_poly
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Integers, Words
+from shuffledp._core.validation import Array, Bytes, Integers, Words
 from shuffledp.sampling.rounding import MAX_BASE
 
 Unsigned = NDArray[np.unsignedinteger]

@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Floats, Integers, Words
+from shuffledp._core.validation import Floats, Integers, Words
 from shuffledp.numerics.intervals import integer_below, precision, to_rational
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource, RealCoin
 

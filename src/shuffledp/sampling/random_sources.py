@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Bytes, Integers, Words
+from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.numerics.intervals import integer_below, precision
 
 WORD_RANGE = 1 << 64

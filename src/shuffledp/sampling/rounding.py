@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Bytes, Floats, Integers
+from shuffledp._core.validation import Bytes, Floats, Integers
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Rows of digits in one base ---

@@ -32,7 +32,7 @@ from typing import Any, Self
 import numpy as np
 
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.engine import EmbeddedEngine, report_progress
 from shuffledp.collection.input.base import Table
@@ -52,13 +52,12 @@ from shuffledp.service.campaign import (
     seal_reports,
 )
 from shuffledp.service.client import HttpClient
-from shuffledp.service.crypto import AnalystKey
-from shuffledp.service.decryption_pool import EnvelopeOpener
+from shuffledp.service.crypto import AnalystKey, EnvelopeOpener
 from shuffledp.service.ingest import MAX_REPORTS_PER_REQUEST
 from shuffledp.service.stores import RoundState, format_utc
 from shuffledp.storage import durable_files
-from shuffledp.tasks.cells import STRICT_RULES, Rules
 from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 # --- Opening a batch ---
 

@@ -27,7 +27,7 @@ import numpy as np
 from shuffledp._core import validation
 from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
 from shuffledp._core.formatting import format_rounded_up
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.service.campaign import MAX_NOTICE_BYTES, Campaign, RoundNotice, seal_reports
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
 from shuffledp.storage import durable_files
@@ -508,8 +508,8 @@ class Client:
         """Returns the encoded messages of one value, read like a column with one row."""
         import pyarrow as pa
 
-        from shuffledp.tasks.cells import STRICT_RULES
         from shuffledp.tasks.column_reader import ColumnReader
+        from shuffledp.tasks.value_parsing import STRICT_RULES
 
         task, mechanism = self.campaign.device_plan.task, self.campaign.device_plan.mechanism
         try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.service.crypto import build_context, decode_base64url, encode_base64url
 
 if TYPE_CHECKING:

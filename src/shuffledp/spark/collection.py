@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.errors import GuaranteeTooWeak, NotApplicable
 from shuffledp._core.progress import Progress
-from shuffledp.collection import batch_processing, message_files, shuffle_record
+from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_all_rounds, run_collection
 from shuffledp.collection.engine import Engine
-from shuffledp.collection.estimates import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
+from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
 from shuffledp.collection.input.base import is_address, is_spark_frame
 from shuffledp.collection.input.tables import check_column_names
 from shuffledp.collection.job import REPORT_FILE, Job
@@ -31,11 +31,11 @@ from shuffledp.ledger.storage import parse_location
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
 from shuffledp.spark import exact_shuffle, frames, session as spark_session
-from shuffledp.spark._file_system import FileSystem
+from shuffledp.spark.cluster_files import FileSystem
 from shuffledp.spark.engine import Spark
 from shuffledp.spark.frames import COUNT_COLUMN, MESSAGES_SCHEMA, FrameTable, map_batches, quote_name
 from shuffledp.spark.session import convert_spark_errors
-from shuffledp.tasks.cells import STRICT_RULES, Rules
+from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -282,7 +282,7 @@ def shuffle(frame: DataFrame, plan: PlanOrPath | None = None) -> DataFrame:
     mixed = exact_shuffle.shuffle_messages(messages, label["width"])
     # Newly drawn noise makes another release, whose digest nobody knows before it is computed.
     digest = os.urandom(KEY_BYTES).hex() if noisy else ""
-    shuffle_record.record_shuffle("shuffle", label["plan"], bundles, digest, drawn=noisy)
+    message_files.record_shuffle("shuffle", label["plan"], bundles, digest, drawn=noisy)
     return _attach_label(mixed, {**label, "shuffled": True, "bundle": message_files.hash_ids(bundles)})
 
 

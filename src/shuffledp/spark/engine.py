@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Integers
+from shuffledp._core.validation import Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.engine import Engine, EngineError, report_progress
@@ -32,8 +32,7 @@ from shuffledp.collection.message_files import BatchSpec, Manifest
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, frames, session as spark_session
-from shuffledp.spark._file_system import FileSystem
-from shuffledp.spark.cluster_files import ClusterManifest, is_cluster_manifest
+from shuffledp.spark.cluster_files import ClusterManifest, FileSystem, is_cluster_manifest
 from shuffledp.spark.exact_shuffle import FileLayout
 from shuffledp.spark.frames import FrameTable, decode_numbers
 from shuffledp.spark.session import convert_spark_errors

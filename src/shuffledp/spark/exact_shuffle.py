@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.types import Bytes, Integers, Words
+from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.collection import message_files
 from shuffledp.spark.frames import (
     COUNT_COLUMN,

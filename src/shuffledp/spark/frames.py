@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.types import Bytes, Integers
+from shuffledp._core.validation import Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.engine import EngineError

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 
 RUN_BYTES = 128 << 20
 MERGE_BYTES = 32 << 20

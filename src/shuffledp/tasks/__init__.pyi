@@ -1,6 +1,5 @@
 # The public names, and the modules that define them: read by type checkers, and at run time by __init__.py.
 from shuffledp.tasks.base import Needs as Needs, Task as Task
-from shuffledp.tasks.cells import Rules as Rules
 from shuffledp.tasks.counting import Count as Count, Frequency as Frequency, ItemSets as ItemSets
 from shuffledp.tasks.domain import (
     Area as Area,
@@ -32,3 +31,4 @@ from shuffledp.tasks.ranges import (
 )
 from shuffledp.tasks.registry import TASKS as TASKS
 from shuffledp.tasks.survey import Question as Question, Survey as Survey
+from shuffledp.tasks.value_parsing import Rules as Rules

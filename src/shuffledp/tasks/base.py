@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.metric.planar_laplace import MapGrid

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.types import Array, Bools, Floats, Integers
+from shuffledp._core.validation import Array, Bools, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.sampling.random_sources import RandomSource
-from shuffledp.tasks import cells
+from shuffledp.tasks import value_parsing
 from shuffledp.tasks.base import Quantity
-from shuffledp.tasks.cells import (
+from shuffledp.tasks.domain import Interval
+from shuffledp.tasks.value_parsing import (
     CATEGORY,
     EMPTY,
     MISSING_CATEGORY,
@@ -29,7 +30,6 @@ from shuffledp.tasks.cells import (
     find_first_occurrences,
     find_kept_entries,
 )
-from shuffledp.tasks.domain import Interval
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,7 +138,7 @@ class ColumnReader:
 
     def require_values(self, array: pa.Array, *, numeric: bool = False) -> pa.Array:
         """Returns the array; raises BadRow if a row has no value."""
-        bad = cells.find_missing(array, self.rules.gaps, numeric=numeric)
+        bad = value_parsing.find_missing(array, self.rules.gaps, numeric=numeric)
         if bad.any():
             raise self.build_error(
                 f"expected a value in every row, got {int(bad.sum()):,} without one; {MISSING_ROWS_HINT}", bad
@@ -152,12 +152,12 @@ class ColumnReader:
 
         ``rows`` gives the row of each entry, if the array holds the entries of lists.
         """
-        array = self._replace_missing(cells.decode_array(array), labels)
+        array = self._replace_missing(value_parsing.decode_array(array), labels)
         if labels is None:
             return self._read_domain_integers(array, rows)
-        if cells.is_list(array.type):
+        if value_parsing.is_list(array.type):
             raise self.build_error(f"expected texts from the plan's categories, got {array.type}")
-        numbers, bad = cells.find_label_indices(cells.format_labels(array), labels)
+        numbers, bad = value_parsing.find_label_indices(value_parsing.format_labels(array), labels)
         if bad.any():
             wanted = f"expected one of the plan's {len(labels)} categories"
             raise self.build_error(
@@ -181,18 +181,18 @@ class ColumnReader:
             raise self.build_error(
                 f"expected a plan with the category {MISSING_CATEGORY!r} for rows without a value, got none"
             )
-        told = cells.format_labels(array)
+        told = value_parsing.format_labels(array)
         return pc.if_else(
-            pa.array(cells.find_missing(array, self.rules.gaps, numeric=False)),
+            pa.array(value_parsing.find_missing(array, self.rules.gaps, numeric=False)),
             pa.scalar(MISSING_CATEGORY, told.type),
             told,
         )
 
     def _read_domain_integers(self, array: pa.Array, rows: Integers | None) -> Array:
         """Returns integers of the domain; a mechanism may have more options: trees are padded to a power of two."""
-        if not (cells.is_numeric(array) or cells.is_text(array.type)):
+        if not (value_parsing.is_numeric(array) or value_parsing.is_text(array.type)):
             raise self.build_error(f"expected whole numbers from 0 on, got {array.type}")
-        numbers, bad = cells.parse_integers(array)
+        numbers, bad = value_parsing.parse_integers(array)
         size = self.task.domain.size
         bad = bad | (numbers < 0) | ((numbers >= size) if size is not None else False)
         if bad.any():
@@ -220,10 +220,10 @@ class ColumnReader:
 
     def read_numbers(self, array: pa.Array, which: str, rows: Integers | None = None) -> Floats:
         """Returns numbers without rescaling."""
-        array = cells.decode_array(array)
-        if not (cells.is_numeric(array) or cells.is_text(array.type)):
+        array = value_parsing.decode_array(array)
+        if not (value_parsing.is_numeric(array) or value_parsing.is_text(array.type)):
             raise self.build_error(f"expected numbers {which}, got {array.type}")
-        found, bad = cells.parse_floats(self.require_values(array, numeric=True))
+        found, bad = value_parsing.parse_floats(self.require_values(array, numeric=True))
         if bad.any():
             told = f"got a text that is no number in {_format_share(bad)}; numbers are written as 1234.5"
             raise self.build_error(f"expected numbers {which}, {told}", _rows_with_bad_entries(bad, rows))
@@ -241,10 +241,10 @@ class ColumnReader:
         """Returns the number of entries of each row, and all entries."""
         import pyarrow as pa
 
-        array = cells.decode_array(array)
-        if cells.is_text(array.type):
-            array = cells.split_texts(self._check_missing_lists(array), self.rules.separator)
-        elif not cells.is_list(array.type):
+        array = value_parsing.decode_array(array)
+        if value_parsing.is_text(array.type):
+            array = value_parsing.split_texts(self._check_missing_lists(array), self.rules.separator)
+        elif not value_parsing.is_list(array.type):
             raise self.build_error(f"expected a list in every row, got {array.type}")
         if pa.types.is_map(array.type):
             array = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
@@ -265,7 +265,7 @@ class ColumnReader:
                 self.read_scaled_numbers(part, each) for part, each in zip(array.flatten(), intervals, strict=True)
             ]
             return np.stack(found, axis=1)
-        if len(intervals) == 1 and not cells.is_list(array.type):
+        if len(intervals) == 1 and not value_parsing.is_list(array.type):
             return self.read_scaled_numbers(array, intervals[0]).reshape(-1, 1)
         sizes, entries = self.read_lists(array)
         wrong = sizes != len(intervals)
@@ -293,8 +293,8 @@ class ColumnReader:
         """Replaces a missing list by a list with the category of missing values."""
         import pyarrow as pa
 
-        gaps = cells.find_missing(array, self.rules.gaps, numeric=False)
-        if not cells.is_text(array.type):
+        gaps = value_parsing.find_missing(array, self.rules.gaps, numeric=False)
+        if not value_parsing.is_text(array.type):
             own = pa.array([[MISSING_CATEGORY]], pa.list_(pa.string()))
             whole = pa.concat_arrays([array.cast(pa.list_(pa.string())), own])
             return whole.take(pa.array(np.where(gaps, len(array), np.arange(len(array)))))
@@ -310,9 +310,9 @@ class ColumnReader:
             return self._read_pair_columns(array, labels, interval, most)
         sizes, entries = self.read_lists(array)
         owners = np.repeat(np.arange(len(sizes)), sizes)
-        entries = cells.decode_array(entries)
-        if cells.is_text(entries.type):
-            keys, numbers, bad = cells.split_pairs(entries, KEY_VALUE_SEPARATOR)
+        entries = value_parsing.decode_array(entries)
+        if value_parsing.is_text(entries.type):
+            keys, numbers, bad = value_parsing.split_pairs(entries, KEY_VALUE_SEPARATOR)
             if bad.any():
                 wanted = f"expected pairs such as key{KEY_VALUE_SEPARATOR}2.5, divided by {self.rules.separator!r}"
                 raise self.build_error(f"{wanted}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, owners))
@@ -340,7 +340,7 @@ class ColumnReader:
         """
         keys, numbers = array.flatten()
         sizes = np.ones(len(array), dtype=np.int64)
-        if cells.is_list(keys.type):
+        if value_parsing.is_list(keys.type):
             sizes, keys = self.read_lists(keys)
             numbers = numbers.flatten()
         owners = np.repeat(np.arange(len(sizes)), sizes)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers
-from shuffledp.mechanisms.base.capabilities import requires_padding
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, SelectedOptions
-from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.tasks import cells
+from shuffledp.mechanisms.base.mechanism import Mechanism, requires_padding
+from shuffledp.tasks import value_parsing
 from shuffledp.tasks.base import (
     CONSISTENT,
     NON_NEGATIVE,
@@ -72,12 +71,14 @@ class Count(Sum):
         """Returns 1 for yes and 0 for no; raises BadRow if a row is neither."""
         import pyarrow.compute as pc
 
-        array = cells.decode_array(column.require_values(array))
-        if cells.is_text(array.type):
-            places, bad = cells.find_label_indices(pc.utf8_lower(cells.trim(array)), tuple(YES_NO_VALUES))
+        array = value_parsing.decode_array(column.require_values(array))
+        if value_parsing.is_text(array.type):
+            places, bad = value_parsing.find_label_indices(
+                pc.utf8_lower(value_parsing.trim(array)), tuple(YES_NO_VALUES)
+            )
             found = np.array(list(YES_NO_VALUES.values()))[places]
-        elif cells.is_numeric(array):
-            found, bad = cells.parse_floats(array)
+        elif value_parsing.is_numeric(array):
+            found, bad = value_parsing.parse_floats(array)
             bad = bad | ~np.isin(found, (0.0, 1.0))
         else:
             raise column.build_error(f"expected yes or no in every row, got {array.type}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from shuffledp._core import validation
-from shuffledp.tasks import cells
+from shuffledp.tasks import value_parsing
 
 PLAN_PREFIX = "plan"
 TASK_PREFIX = "task"
@@ -65,9 +65,9 @@ class Values(ABC):
         """
         assert self.size is not None, "the options can be counted"
         if self.names is not None:
-            wanted = cells.canonicalize(str(given))
+            wanted = value_parsing.canonicalize(str(given))
             for place, name in enumerate(self.names):
-                if cells.canonicalize(name) == wanted:
+                if value_parsing.canonicalize(name) == wanted:
                     return place
             raise ValueError(f"{who}: expected a value of the domain, such as {self.names[0]!r}, got {str(given)!r}.")
         text = str(given).strip()
@@ -104,7 +104,7 @@ class Categories(Values):
         wrong = [label for label in self.labels if not isinstance(label, str)]
         if wrong:
             raise TypeError(f"{TASK_PREFIX}: categories must be texts, got {wrong[0]!r}.")
-        object.__setattr__(self, "labels", cells.check_names(TASK_PREFIX, tuple(self.labels)))
+        object.__setattr__(self, "labels", value_parsing.check_names(TASK_PREFIX, tuple(self.labels)))
         validation.count(TASK_PREFIX, "the number of categories", len(self.labels), at_least=2)
 
     def to_document(self) -> dict[str, Any]:

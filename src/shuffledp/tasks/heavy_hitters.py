@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Floats, Integers
+from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDummiesEstimator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from shuffledp._core.types import Array, Bools, Bytes, Floats, Integers
+from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP
 from shuffledp.numerics.roots import find_crossing
@@ -29,7 +29,7 @@ from shuffledp.sampling.bit_codes import (
     NumberCode,
     TextCode,
 )
-from shuffledp.tasks import cells
+from shuffledp.tasks import value_parsing
 from shuffledp.tasks.base import SAMPLE_SEED, apportion
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.domain import MAX_NUMBER_BITS, TASK_PREFIX, Numbers, Strings, Values
@@ -308,10 +308,10 @@ class OpenTextDomain(OpenDomain):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        array = cells.decode_array(array)
-        if cells.is_list(array.type):
+        array = value_parsing.decode_array(array)
+        if value_parsing.is_list(array.type):
             raise column.build_error(f"expected texts, got {array.type}")
-        array = cells.format_labels(column.require_values(array)).cast(pa.large_string())
+        array = value_parsing.format_labels(column.require_values(array)).cast(pa.large_string())
         most = self.domain.length
         long = np.asarray(pc.greater(pc.binary_length(array), most), dtype=np.bool_)
         if long.any():
@@ -365,8 +365,8 @@ class OpenNumberDomain(OpenDomain):
         return f"numbers of {self.domain.bits} bits are found {'whole' if reach >= self.domain.bits else 'in part'}"
 
     def read_column(self, column: ColumnReader, array: pa.Array) -> tuple[Integers, Any]:
-        array = cells.decode_array(array)
-        if not (cells.is_numeric(array) or cells.is_text(array.type)):
+        array = value_parsing.decode_array(array)
+        if not (value_parsing.is_numeric(array) or value_parsing.is_text(array.type)):
             raise column.build_error(f"expected whole numbers, got {array.type}")
         numbers, bad = _parse_integers(column.require_values(array, numeric=True))
         most = (1 << self.domain.bits) - 1
@@ -399,9 +399,9 @@ def escape_unprintable(label: str) -> str:
 
 def _parse_integers(array: pa.Array) -> tuple[Array, Bools]:
     """Returns integers of up to 64 bits, also from texts, and True for each row that is not one."""
-    if not cells.is_text(array.type):
-        return cells.parse_integers(array)
-    texts = cells.trim(array).to_pylist()
+    if not value_parsing.is_text(array.type):
+        return value_parsing.parse_integers(array)
+    texts = value_parsing.trim(array).to_pylist()
     good = [text.isdecimal() and int(text) < 1 << MAX_NUMBER_BITS for text in texts]
     numbers = [int(text) if fits else 0 for text, fits in zip(texts, good, strict=True)]
     return np.array(numbers, dtype=np.uint64), ~np.array(good, dtype=np.bool_)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats
-from shuffledp.mechanisms.base.capabilities import requires_padding
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.estimator import Estimate
-from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.keyvalue.pckv import KeyValueEstimator
+from shuffledp.mechanisms.base.mechanism import Mechanism, requires_padding
+from shuffledp.mechanisms.key_value import KeyValueEstimator
 from shuffledp.tasks.base import NUMBERS, Quantity, Sensitivity, Shape, Task, option_labels
 from shuffledp.tasks.column_reader import NO_ITEM, ColumnReader, drop_dummies, fill_with_dummies
 from shuffledp.tasks.counting import count_quantity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.metric.planar_laplace import MapGrid, MapPoint

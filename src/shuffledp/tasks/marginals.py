@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Floats
-from shuffledp.mechanisms.base.capabilities import MultiQueryCapability, find_range_estimator, supports_ranges
+from shuffledp._core.validation import Floats
 from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, KnownCovarianceEstimator
-from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, find_range_estimator, supports_ranges
 from shuffledp.tasks.base import CONSISTENT, Quantity, Shape, Task, option_labels, post_process_quantity
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.counting import Frequency

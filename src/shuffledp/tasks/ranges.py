@@ -12,14 +12,18 @@ import numpy as np
 
 from shuffledp._core import validation
 from shuffledp._core.formatting import PrintableResult
-from shuffledp._core.types import Array, Floats, Integers
-from shuffledp.mechanisms.base.capabilities import find_range_estimator, supports_ranges
-from shuffledp.mechanisms.base.estimator import Estimate, KnownCovarianceEstimator, TreeEstimator
-from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.base.range_estimates import ConsistentRangeEstimator, CumulativeCounts
+from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp.mechanisms.base.estimator import (
+    ConsistentRangeEstimator,
+    CumulativeCounts,
+    Estimate,
+    KnownCovarianceEstimator,
+    TreeEstimator,
+)
+from shuffledp.mechanisms.base.mechanism import Mechanism, find_range_estimator, supports_ranges
 from shuffledp.mechanisms.base.support_counts import SupportEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
-from shuffledp.mechanisms.dummies.poisson_tables import fan_outs
+from shuffledp.mechanisms.dummies.poisson_histograms import fan_outs
 from shuffledp.tasks.base import (
     BINS,
     CONSISTENT,

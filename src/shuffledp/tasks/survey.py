@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats
-from shuffledp.mechanisms.base.capabilities import MultiQueryCapability
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.estimator import Estimate
-from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability
 from shuffledp.mechanisms.combined.parallel import MAX_QUERIES
 from shuffledp.tasks.base import Quantity, Sensitivity, Task
 from shuffledp.tasks.column_reader import ColumnReader

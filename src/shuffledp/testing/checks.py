@@ -19,7 +19,7 @@ import numpy as np
 from flint import ctx
 
 from shuffledp._core.progress import Progress
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTable
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.randomizer import HasTails

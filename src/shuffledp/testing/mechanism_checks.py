@@ -20,13 +20,13 @@ import numpy as np
 from flint import arb, ctx
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Floats
+from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.registry import BOUNDS, QUICK_EFFORT
 from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.mechanisms import catalogue
 from shuffledp.privacy.randomizer import HasParts
-from shuffledp.testing import brute_force, exact_enumeration, report_enumeration
+from shuffledp.testing import bounds, exact_enumeration, report_enumeration
 from shuffledp.testing.checks import (
     BLANKET_LEVELS,
     EXACT,
@@ -594,7 +594,7 @@ def no_bound_is_below_the_real_protocol(case: MechanismCase) -> Iterator[str]:
             else:
                 truth = exact_enumeration.worst_divergence(rows, users, ratio)
             upper = curve.delta(math.log(float(ratio))).upper
-            if not upper >= float(truth) * (1 - brute_force.RELATIVE_TOLERANCE):
+            if not upper >= float(truth) * (1 - bounds.RELATIVE_TOLERANCE):
                 yield (
                     f"with n = {users} and e^ε = {ratio}, amplify() says δ ≤ {upper:.9g}, "
                     f"some dataset has δ = {float(truth):.9g}"
@@ -605,7 +605,7 @@ def require_enumerable_dataset(case: MechanismCase) -> str:
     """Returns why the check does not apply; empty if all datasets of some number of users can be enumerated."""
     if require_table(case):
         return require_table(case)
-    return "" if brute_force.feasible_user_counts(case.mechanism) else TOO_LARGE_REASON
+    return "" if bounds.feasible_user_counts(case.mechanism) else TOO_LARGE_REASON
 
 
 @conformance_check(
@@ -618,13 +618,13 @@ def require_enumerable_dataset(case: MechanismCase) -> str:
 def every_bound_and_attack_holds_for_all_datasets(case: MechanismCase) -> Iterator[str]:
     """Checks, for up to seven users, that no bound is below the worst dataset and no attack above it."""
     # By default ``all-crowds`` does not apply to so few users.
-    bounds = [*(bound for bound in BOUNDS if bound.guarantees), WorstDatasetBound(fewest=1)]
-    for users in brute_force.feasible_user_counts(case.mechanism):
-        for ratio in brute_force.EXP_EPSILONS:
-            truth = brute_force.worst_dataset_divergence(case.mechanism, users, ratio)
-            found = brute_force.check_upper_bounds(bounds, case.mechanism, truth, users, ratio)
+    guarantees = [*(bound for bound in BOUNDS if bound.guarantees), WorstDatasetBound(fewest=1)]
+    for users in bounds.feasible_user_counts(case.mechanism):
+        for ratio in bounds.EXP_EPSILONS:
+            truth = bounds.worst_dataset_divergence(case.mechanism, users, ratio)
+            found = bounds.check_upper_bounds(guarantees, case.mechanism, truth, users, ratio)
             yield from (wrong for _, wrong in found if wrong)
-            yield from brute_force.check_attack(case.mechanism, truth, users, ratio)
+            yield from bounds.check_attack(case.mechanism, truth, users, ratio)
 
 
 def _count_outcomes(case: MechanismCase, users: int) -> int:

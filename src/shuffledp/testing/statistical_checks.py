@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.sampling.random_sources import resolve_source
 from shuffledp.testing.checks import (
     CERTAIN,

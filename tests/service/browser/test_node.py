@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import KRR, CancellingNoise, HadamardResponse, Piecewise, Plan, PureDUMP, tasks
-from shuffledp._core.types import Bytes
+from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.sampling import rounding
-from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
-from shuffledp.service.browser_programs import build_program
+from shuffledp.service.browser.programs import MODULE_NAME, build_program, load_static_file
 from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign, RoundNotice
 from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, ShufflerKey, build_context
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for

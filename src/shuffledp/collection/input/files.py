@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from shuffledp.collection.input.base import Table
-from shuffledp.tasks import cells
+from shuffledp.tasks import value_parsing
 from shuffledp.tasks.column_reader import ColumnReader
 
 if TYPE_CHECKING:
@@ -750,13 +750,13 @@ def _decoded_size(array: pa.Array) -> int:
     import pyarrow.compute as pc
 
     kind = array.type
-    if pa.types.is_dictionary(kind) and (cells.is_text(kind.value_type) or pa.types.is_binary(kind.value_type)):
+    if pa.types.is_dictionary(kind) and (value_parsing.is_text(kind.value_type) or pa.types.is_binary(kind.value_type)):
         lengths = pc.binary_length(array.dictionary).take(array.indices)
         return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
     if pa.types.is_map(kind):
         pairs = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
         return _decoded_size(array.cast(pa.list_(pairs)))
-    if cells.is_list(kind):
+    if value_parsing.is_list(kind):
         return _decoded_size(array.flatten())
     if pa.types.is_struct(kind):
         return sum(map(_decoded_size, array.flatten()))

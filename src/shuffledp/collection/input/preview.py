@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp._core.types import Integers
+from shuffledp._core.validation import Integers
 from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.tables import CompleteRowsTable, GroupedByUserTable, check_column_names, open_input
-from shuffledp.tasks import cells
-from shuffledp.tasks.cells import CATEGORY, MISSING_CATEGORY, REFUSE, STRICT_RULES, Rules, find_first_occurrences
+from shuffledp.tasks import value_parsing
 from shuffledp.tasks.column_reader import KEY_VALUE_SEPARATOR
 from shuffledp.tasks.counting import YES_NO_VALUES
 from shuffledp.tasks.domain import TaskOptions
 from shuffledp.tasks.location import EDGES, find_axis
+from shuffledp.tasks.value_parsing import (
+    CATEGORY,
+    MISSING_CATEGORY,
+    REFUSE,
+    STRICT_RULES,
+    Rules,
+    find_first_occurrences,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,20 +66,20 @@ class ValueProfile:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        array = cells.decode_array(array)
-        if cells.is_numeric(array) or self._are_numbers(array, rules):
-            gaps = cells.find_missing(array, rules.gaps, numeric=True)
+        array = value_parsing.decode_array(array)
+        if value_parsing.is_numeric(array) or self._are_numbers(array, rules):
+            gaps = value_parsing.find_missing(array, rules.gaps, numeric=True)
             self.missing += int(gaps.sum())
             array = array.filter(pa.array(~gaps))
-            found, _ = cells.parse_floats(array)
+            found, _ = value_parsing.parse_floats(array)
             finite = found[np.isfinite(found)]
             if finite.size:
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
         else:
-            array = array.filter(pa.array(~cells.find_missing(array, rules.gaps, numeric=False)))
+            array = array.filter(pa.array(~value_parsing.find_missing(array, rules.gaps, numeric=False)))
             self.all_numbers = self.all_numbers and not len(array)
-        told = cells.trim(cells.format_labels(array))
-        told = pc.replace_substring_regex(told, cells.INTEGER_PATTERN, r"\1")
+        told = value_parsing.trim(value_parsing.format_labels(array))
+        told = pc.replace_substring_regex(told, value_parsing.INTEGER_PATTERN, r"\1")
         self.count += len(array)
         days = pc.match_substring_regex(told, DATE_PATTERN)
         self.all_dates = self.all_dates and bool(pc.all(days).as_py() in (True, None))
@@ -83,10 +90,10 @@ class ValueProfile:
     def _are_numbers(array: pa.Array, rules: Rules) -> bool:
         import pyarrow as pa
 
-        if not cells.is_text(array.type):
+        if not value_parsing.is_text(array.type):
             return False
-        present = array.filter(pa.array(~cells.find_missing(array, rules.gaps, numeric=True)))
-        return len(present) > 0 and not cells.parse_floats(present)[1].any()
+        present = array.filter(pa.array(~value_parsing.find_missing(array, rules.gaps, numeric=True)))
+        return len(present) > 0 and not value_parsing.parse_floats(present)[1].any()
 
     def _count_labels(self, texts: dict[str, int]) -> None:
         self.all_booleans = self.all_booleans and all(
@@ -157,11 +164,11 @@ class ColumnProfile:
         """Adds the rows of a batch."""
         import pyarrow as pa
 
-        array = cells.decode_array(array)
-        gaps = cells.find_missing(array, self.rules.gaps, numeric=False)
+        array = value_parsing.decode_array(array)
+        gaps = value_parsing.find_missing(array, self.rules.gaps, numeric=False)
         self.rows, self.missing = self.rows + len(array), self.missing + int(gaps.sum())
         array = array.filter(pa.array(~gaps))
-        if cells.is_list(array.type) or (cells.is_text(array.type) and self._looks_like_lists(array)):
+        if value_parsing.is_list(array.type) or (value_parsing.is_text(array.type) and self._looks_like_lists(array)):
             self._update_lists(array)
         else:
             self.only_pairs = self.only_pairs and not len(array)
@@ -181,15 +188,15 @@ class ColumnProfile:
 
         if not len(entries) or not pc.all(pc.match_substring(entries, KEY_VALUE_SEPARATOR)).as_py():
             return False
-        _, values, bad = cells.split_pairs(entries, KEY_VALUE_SEPARATOR)
-        return not bad.any() and not cells.parse_floats(values)[1].any()
+        _, values, bad = value_parsing.split_pairs(entries, KEY_VALUE_SEPARATOR)
+        return not bad.any() and not value_parsing.parse_floats(values)[1].any()
 
     def _update_lists(self, array: pa.Array) -> None:
         import pyarrow as pa
 
         self.has_lists = True
-        if cells.is_text(array.type):
-            array = cells.split_texts(array, self.rules.separator)
+        if value_parsing.is_text(array.type):
+            array = value_parsing.split_texts(array, self.rules.separator)
         elif pa.types.is_map(array.type):
             array = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
         lengths = array.value_lengths().to_numpy(zero_copy_only=False)
@@ -200,13 +207,13 @@ class ColumnProfile:
 
         if pa.types.is_struct(entries.type) and entries.type.num_fields == 2:
             keys, numbers = entries.flatten()
-        elif cells.is_text(entries.type) and self.only_pairs and self._all_pairs(entries):
-            keys, numbers, _ = cells.split_pairs(entries, KEY_VALUE_SEPARATOR)
+        elif value_parsing.is_text(entries.type) and self.only_pairs and self._all_pairs(entries):
+            keys, numbers, _ = value_parsing.split_pairs(entries, KEY_VALUE_SEPARATOR)
         else:
             self.only_pairs = self.only_pairs and not len(entries)
             keys, numbers = entries, None
         # Count repeated values of a user once.
-        codes = np.asarray(cells.decode_array(keys).dictionary_encode().indices.fill_null(-1), dtype=np.int64)
+        codes = np.asarray(value_parsing.decode_array(keys).dictionary_encode().indices.fill_null(-1), dtype=np.int64)
         once = find_first_occurrences(owners, codes)
         self.max_entries = max(self.max_entries, int(np.bincount(owners[once], minlength=1).max()))
         self.values.update(keys.take(pa.array(once)), self.rules)
@@ -447,7 +454,7 @@ class _DomainReader:
                 f"have no order; write all days in this form."
             )
         told = seen.list_steps() if steps else seen.sorted_values()
-        unseen = sum(map(cells.is_refused_name, told))
+        unseen = sum(map(value_parsing.is_refused_name, told))
         if unseen:
             raise ValueError(
                 f"{ERROR_PREFIX}: column {self.names[0]!r} has {unseen:,} different values with control characters or "

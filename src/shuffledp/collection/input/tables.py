@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Bytes, Integers, Words
+from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.bounds.participation import Participation
 from shuffledp.collection.input.base import MAX_NAMES_SHOWN, RowCount, Table, rechunk
 from shuffledp.collection.input.files import FileTable
 from shuffledp.sampling import random_sources
 from shuffledp.sampling.random_sources import BLOCK_BYTES, KEY_BYTES, WORD_RANGE, KeyedSource
 from shuffledp.storage import sorting
-from shuffledp.tasks.cells import decode_string_views, find_missing_rows
 from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.value_parsing import decode_string_views, find_missing_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -390,7 +390,7 @@ class GroupedByUserTable(Table):
 
     def _read_with_users(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yields all rows; raises ValueError if a row has no user."""
-        from shuffledp.tasks.cells import find_missing
+        from shuffledp.tasks.value_parsing import find_missing
 
         for batch in self.source.read(columns, READ_ROWS):
             missing = int(find_missing(batch.column(len(columns) - 1), (), numeric=False).sum())

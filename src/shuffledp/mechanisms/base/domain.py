@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 
 
 class InputDomain(ABC):

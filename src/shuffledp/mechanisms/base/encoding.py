@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Array, Bytes, Integers
+from shuffledp._core.validation import Array, Bytes, Integers
 
 MAX_MESSAGE_BITS = 1 << 30
 """Largest size of one message, in bits: 128 MiB."""

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from shuffledp._core.types import Array, Floats, Integers
-from shuffledp.mechanisms.base.count_intervals import CountErrorLaw
+from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,

@@ -20,7 +20,7 @@ from flint import arb, fmpq
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.numerics.intervals import float_above, float_below, precision, round_up, to_rational
 from shuffledp.numerics.worst_mixture import MessageProbabilities

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 
 SAMPLED_RANGES, GOLDEN_RATIO_CONJUGATE = 64, 0.6180339887498949
 LevelArrays = list[Floats]

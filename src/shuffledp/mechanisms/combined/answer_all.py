@@ -11,11 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Array, Bytes, Floats
-from shuffledp.mechanisms.base.capabilities import MultiQueryCapability
+from shuffledp._core.validation import Array, Bytes, Floats
 from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law
-from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, OutputTable
 from shuffledp.mechanisms.base.message_plan import MessagePlan
 from shuffledp.mechanisms.combined._query_sets import QueryColumn, QuerySetDomain, QuerySetEncoding
 from shuffledp.mechanisms.combined.parallel import MAX_QUERIES

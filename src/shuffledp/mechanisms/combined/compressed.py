@@ -14,11 +14,12 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.domain import WrappedDomain
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import ApproximateProposal, Proposal
 from shuffledp.mechanisms.base.seed_compression import (
+    ApproximateProposal,
+    Proposal,
     ReplaceDeleteGuarantee,
     SeedEncoding,
     SeedEstimator,
@@ -322,7 +323,7 @@ class Compressed(Mechanism, HasTails):
     def examples(cls) -> Sequence[Compressed]:
         from shuffledp.mechanisms.combined.parallel import Parallel
         from shuffledp.mechanisms.combined.repeated import Repeated
-        from shuffledp.mechanisms.custom.table import FromTable
+        from shuffledp.mechanisms.custom import FromTable
         from shuffledp.mechanisms.frequency.subset_selection import Subset
         from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
         from shuffledp.mechanisms.mean.gaussian import Gaussian

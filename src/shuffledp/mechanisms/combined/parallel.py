@@ -15,12 +15,11 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats
-from shuffledp.mechanisms.base.capabilities import MultiQueryCapability
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.law import Law
-from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import exact_proposals
+from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, OutputTable
+from shuffledp.mechanisms.base.seed_compression import exact_proposals
 from shuffledp.mechanisms.combined._query_sets import (
     Query,
     QueryColumn,

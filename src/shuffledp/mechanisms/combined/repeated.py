@@ -14,14 +14,13 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Floats, Words
+from shuffledp._core.validation import Array, Bytes, Floats, Words
 from shuffledp.mechanisms.base.domain import WrappedDomain
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import PairLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import Proposal, exact_proposals
-from shuffledp.mechanisms.base.seed_compression import SeedLaw
+from shuffledp.mechanisms.base.seed_compression import Proposal, SeedLaw, exact_proposals
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG

@@ -18,9 +18,10 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,
@@ -31,7 +32,6 @@ from shuffledp.mechanisms.base.estimator import (
     TreeEstimator,
 )
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
-from shuffledp.mechanisms.base.mean_intervals import NegativeBinomialErrorLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.message_plan import SharedNoise
 from shuffledp.mechanisms.base.value_tree import ValueTree

@@ -15,12 +15,12 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.domain import BoxVector, InputDomain
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw, SkellamErrorLaw
 from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, ErrorLaw, Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
-from shuffledp.mechanisms.base.mean_intervals import NegativeBinomialErrorLaw, SkellamErrorLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.correlated_noise.split_and_mix import (
     LIMB_BITS,

@@ -14,7 +14,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Integers
+from shuffledp._core.validation import Array, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import (

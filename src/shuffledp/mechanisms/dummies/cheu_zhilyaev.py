@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Integers
+from shuffledp._core.validation import Array, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import BitRowEncoding, check_message_size
 from shuffledp.mechanisms.base.estimator import SelectedOptions

@@ -13,10 +13,10 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers
-from shuffledp.mechanisms.base.count_intervals import PoissonErrorLaw
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimate_intervals import PoissonErrorLaw
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,

@@ -15,14 +15,14 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Integers
+from shuffledp._core.validation import Array, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import SelectedOptions
 from shuffledp.mechanisms.base.law import PairLaw, dump_epsilon
 from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.message_plan import WithDummies
-from shuffledp.mechanisms.base.proposal import log_rounded_up
+from shuffledp.mechanisms.base.seed_compression import log_rounded_up
 from shuffledp.mechanisms.base.support_counts import (
     PairSupport,
     SupportEstimator,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers, Words
-from shuffledp.mechanisms.base.count_intervals import CountErrorLaw, Cumulant, to_stored_numbers
+from shuffledp._core.validation import Array, Floats, Integers, Words
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant, to_stored_numbers
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,
@@ -25,7 +25,7 @@ from shuffledp.mechanisms.base.estimator import (
     SimulableEstimator,
 )
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import UniformProposal
+from shuffledp.mechanisms.base.seed_compression import UniformProposal
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.sampling.hashing import BITS_AT_ONCE, digits_of, supports

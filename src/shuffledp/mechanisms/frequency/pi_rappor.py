@@ -15,13 +15,13 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Integers
+from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, decode_integers, encode_integers
 from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
 from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import UniformNumberProposal
+from shuffledp.mechanisms.base.seed_compression import UniformNumberProposal
 from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.numerics.intervals import precision

@@ -10,12 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import UniformNumberProposal
+from shuffledp.mechanisms.base.seed_compression import UniformNumberProposal
 from shuffledp.mechanisms.base.support_counts import OptionCountEstimator
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair

@@ -15,12 +15,12 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Integers, Words
+from shuffledp._core.validation import Array, Bytes, Integers, Words
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, check_message_size
 from shuffledp.mechanisms.base.estimator import SelectedOptions
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import WORDS_PER_INTEGER, UniformProposal, integers_below
+from shuffledp.mechanisms.base.seed_compression import WORDS_PER_INTEGER, UniformProposal, integers_below
 from shuffledp.mechanisms.base.support_counts import PairSupport, SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.numerics.intervals import precision, round_up

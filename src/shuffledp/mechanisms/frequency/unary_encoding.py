@@ -13,12 +13,12 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Words
+from shuffledp._core.validation import Array, Floats, Words
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import BitRowEncoding, check_message_size
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_probability
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import Proposal
+from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.support_counts import BitSumEstimator
 from shuffledp.numerics.intervals import float_above, float_below, to_rational
 from shuffledp.privacy.dominating_pairs import (

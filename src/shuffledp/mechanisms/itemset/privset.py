@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array
+from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse

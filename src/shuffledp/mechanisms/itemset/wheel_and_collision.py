@@ -18,16 +18,16 @@ from flint import fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Floats, Integers
-from shuffledp.mechanisms.base.count_intervals import CountErrorLaw
+from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
+from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.support_counts import SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.frequency.unary_encoding import UnaryBits, UnaryLaw
-from shuffledp.mechanisms.keyvalue.pckv import (
+from shuffledp.mechanisms.key_value import (
     EMPTY_KEY,
     KeyValueEstimator,
     KeyValuePairs,

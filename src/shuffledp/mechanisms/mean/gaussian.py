@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
-from shuffledp.mechanisms.custom.table_mechanism import PointProposal
+from shuffledp.mechanisms.custom import PointProposal
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.randomizer import HasTails
 from shuffledp.sampling import rounding

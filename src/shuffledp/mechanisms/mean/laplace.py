@@ -20,13 +20,13 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import WEIGHT_BITS, WeightedProposal
+from shuffledp.mechanisms.base.seed_compression import WEIGHT_BITS, WeightedProposal
 from shuffledp.numerics.intervals import integer_below, precision, round_down, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, ListedOtherUsers, MessageClass, OtherUsers
 from shuffledp.privacy.metric_space import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence

@@ -19,7 +19,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence

@@ -13,12 +13,12 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.domain import InputDomain, check_reals
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import UnitTable
-from shuffledp.mechanisms.custom.table_mechanism import TableEstimator, TableProposal
+from shuffledp.mechanisms.custom import TableEstimator, TableProposal
 from shuffledp.mechanisms.metric.exponential import (
     MAX_DISTANCE,
     MIN_DISTANCE,

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Floats, Integers, Words
+from shuffledp._core.validation import Array, Bytes, Floats, Integers, Words
 from shuffledp.mechanisms.base.domain import BoxVector
 from shuffledp.mechanisms.base.encoding import BitRowEncoding, WholeNumberEncoding
+from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import check_informative_epsilon
-from shuffledp.mechanisms.base.mean_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.proposal import UniformProposal
+from shuffledp.mechanisms.base.seed_compression import UniformProposal
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.sampling import bit_codes, rounding

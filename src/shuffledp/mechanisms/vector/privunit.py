@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import acb, arb, ctx, fmpq
 
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.vector.unit_ball import (

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp._core.types import Array, Floats
+from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.vector.privunit import third_moment_coefficients

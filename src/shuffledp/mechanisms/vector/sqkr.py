@@ -14,10 +14,10 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Floats
+from shuffledp._core.validation import Array, Bytes, Floats
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
+from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
-from shuffledp.mechanisms.base.mean_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.vector.unit_ball import NUMBERS_AT_ONCE, UnitBall, check_settings

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.types import Array, Bytes, Floats, Words
+from shuffledp._core.validation import Array, Bytes, Floats, Words
 from shuffledp.mechanisms.base.domain import InputDomain, check_reals
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
+from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import check_informative_epsilon
-from shuffledp.mechanisms.base.mean_intervals import MeanErrorLaw
-from shuffledp.mechanisms.base.proposal import Proposal
+from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse
 from shuffledp.numerics.intervals import float_above
 from shuffledp.sampling import rounding

@@ -1,0 +1,463 @@
+"""Sets and trees of counts with cancelling noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shuffledp._core import validation
+from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp.mechanisms.base.domain import BoundedItemSet, Category
+from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
+from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
+from shuffledp.mechanisms.base.estimator import (
+    ConsistentRangeEstimator,
+    Estimate,
+    Influence,
+    SimulableEstimator,
+    TreeEstimator,
+)
+from shuffledp.mechanisms.base.law import AggregateNoiseLaw
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability, TunableParameter
+from shuffledp.mechanisms.base.message_plan import SharedNoise
+from shuffledp.mechanisms.base.value_tree import ValueTree
+from shuffledp.mechanisms.correlated_noise.cancelling_noise import (
+    PLANNED_ERRORS,
+    CancellingNoise,
+    CancellingNoiseLaw,
+    NoiseShare,
+    SignedCountsEstimator,
+    design_noise,
+)
+from shuffledp.mechanisms.dummies.poisson_histograms import MAX_NODES, fan_outs
+from shuffledp.privacy.randomizer import HasParts, Randomizer
+from shuffledp.sampling.random_sources import RandomSource
+
+# --- Sets ---
+
+
+SETS_PREFIX = "CancellingSets"
+
+
+@dataclass(frozen=True)
+class CancellingSets(Mechanism, HasParts):
+    """Sends every item of a set unperturbed; all users together, or the shuffler, add noise as in ``CancellingNoise``.
+
+    A user holds any number of items up to ``items`` and sends one message for each. The number of a user's messages
+    reveals the size of their set to whoever sees it, such as the shuffler; the noise hides it from the analyst. There
+    is no local ε.
+
+    Theorem: a changed set takes messages away from at most ``items`` options and adds some to at most ``items`` others:
+    the losses of as many pairs of counts, which are independent, composed.
+    Requires: d ≥ 2; 1 ≤ items < d.
+
+    Args:
+        options: Number of options d; items are numbered from 0 to d − 1.
+        items: Largest number of items of one user.
+        rate: Rate of the noise that does not cancel.
+        shape: Shape of the noise that cancels.
+        ratio: Ratio of the noise that cancels.
+        honest: Number of honest users who add the noise together; 0 if the shuffler draws it.
+
+    Raises:
+        ValueError: If a parameter is out of range.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.CancellingSets(options=50, items=3, rate=0.15, shape=20, ratio=0.97, honest=100_000)
+    >>> f"{sdp.amplify(mechanism, users=100_000).epsilon(delta=1e-6).upper:.3f}"
+    '0.938'
+    """
+
+    options: int
+    items: int
+    rate: float
+    shape: float
+    ratio: float
+    honest: int
+
+    name = "cancelling-sets"
+    task = "set-valued"
+    summary = "every item, and noise that cancels: a curator's error, private only by the shuffler"
+    use_case = "For sets near a curator's error, where the shuffler is trusted."
+    tunable = (TunableParameter("shape", False, True, 0.1, 1e3),)
+    has_table = False
+    has_design_frontier = True
+
+    def __post_init__(self) -> None:
+        with validation.relabel_errors(SETS_PREFIX, CancellingNoise.__name__):
+            one = CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest)
+        for name in ("options", "rate", "shape", "ratio", "honest"):
+            object.__setattr__(self, name, getattr(one, name))
+        object.__setattr__(self, "items", validation.count(SETS_PREFIX, "items", self.items))
+        if self.items >= self.options:
+            raise ValueError(f"{SETS_PREFIX}: items must be below the {self.options} options, got {self.items}.")
+
+    @cached_property
+    def single_item_mechanism(self) -> CancellingNoise:
+        """The same noise for users with one item each: it gives the loss of one pair of counts."""
+        return CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest)
+
+    @cached_property
+    def _share(self) -> NoiseShare:
+        return NoiseShare(self.single_item_mechanism.noise, self.options, Fraction(1, max(1, self.honest)))
+
+    @cached_property
+    def domain(self) -> BoundedItemSet:
+        return BoundedItemSet(SETS_PREFIX, self.options, self.items)
+
+    @property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw(SETS_PREFIX)
+
+    @cached_property
+    def message_plan(self) -> SharedNoise:
+        return SharedNoise(self.items, self._share.messages, self.honest, is_exact=False)
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding(SETS_PREFIX, 2 * self.options)
+
+    @cached_property
+    def estimator(self) -> SignedCountsEstimator:
+        return SignedCountsEstimator(
+            self.options, self.single_item_mechanism.noise, self.honest, has_single_option=False
+        )
+
+    def parts(self) -> Sequence[tuple[Randomizer, int]]:
+        return [(self.single_item_mechanism, self.items)]
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Returns the messages of all users, 2·option for and 2·option + 1 against an option.
+
+        Args:
+            values: Checked sets, one row of items per user, padded with −1.
+            source: Source of randomness.
+
+        Returns:
+            Messages of all users, first the items of all users.
+        """
+        own = 2 * values[values >= 0]
+        return own if self.honest == 0 else np.concatenate([own, self._share.draw(source, len(values))])
+
+    def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
+        """Draws the noise if the shuffler is to add it.
+
+        Args:
+            source: Source of randomness.
+
+        Returns:
+            The noise messages; None if the users draw the noise.
+        """
+        return self._share.draw(source, 1) if self.honest == 0 else None
+
+    @classmethod
+    def designs(
+        cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
+    ) -> Iterator[dict[str, Any]]:
+        """Yields designs from least error to fewest messages, and the most accurate one also with the shuffler's noise.
+
+        Args:
+            facts: Known facts of the task: ``options`` and ``items`` are required; ``users``, if present, is the
+                expected number of users.
+            users: Fewest honest users for whom the target must hold.
+            epsilon: Target ε of all rounds together.
+            delta: Target δ of all rounds together.
+            rounds: Number of rounds in which the same users take part.
+
+        Yields:
+            Constructor arguments by name, the most accurate design first.
+        """
+        sizes = {"options": facts["options"], "items": facts["items"]}
+        for times in PLANNED_ERRORS:
+            found = design_noise(times, epsilon, delta, rounds, 2 * facts["items"])
+            if found is not None:
+                rate, flood = found
+                noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio}
+                if times == PLANNED_ERRORS[0]:
+                    yield {**sizes, **noise, "honest": 0}
+                yield {**sizes, **noise, "honest": users}
+
+    def table(self) -> OutputTable:
+        raise ValueError(f"{SETS_PREFIX}: its noise has no end, so that its law cannot be written down as a table.")
+
+    @classmethod
+    def examples(cls) -> Sequence[CancellingSets]:
+        return [
+            cls(options=5, items=2, rate=0.5, shape=3.5, ratio=0.8, honest=25),
+            cls(options=6, items=3, rate=0.8, shape=6.0, ratio=0.7, honest=0),
+        ]
+
+
+# --- Trees ---
+
+
+TREE_PREFIX = "CancellingTree"
+MAX_PLANNED_HEIGHT, MAX_RELATIVE_ERROR, TREE_PLANNED_ERRORS = 4, 1.3, (1.05, 1.25, 2.0)
+"""Tallest tree that plans compare, largest error relative to the best tree, and errors relative to ideal noise."""
+USERS_AT_ONCE = 1 << 16
+"""Number of users encoded at a time."""
+
+
+@dataclass(frozen=True)
+class SignedNodesEstimator(SimulableEstimator, TreeEstimator):
+    """Estimates each node of a ``tree`` by the messages for it minus those against it; the noise ignores the values."""
+
+    tree: ValueTree
+    noise: CancellingNoiseLaw
+    honest: int
+
+    @property
+    def has_independent_noise(self) -> bool:
+        return True
+
+    def message_nodes(self, messages: Array) -> Integers:
+        return np.asarray(messages, dtype=np.int64) // 2
+
+    def accumulate(self, messages: Array) -> Array:
+        counts = np.bincount(messages, minlength=2 * self.tree.node_count).reshape(self.tree.node_count, 2)
+        return np.asarray(counts[:, 0] - counts[:, 1])
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        value = np.asarray(total, dtype=np.float64)
+        tails = NegativeBinomialErrorLaw(self._noise_multiple(users), self.noise.rate)
+        return Estimate(value, np.full(self.tree.node_count, self.noise_variance(users)), users, tails)
+
+    def influence(self, messages: float) -> tuple[Influence, ...]:
+        """Returns the influence of a user whose messages are all for one node or all against it."""
+        return (Influence(-messages, messages),)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        stop = -math.expm1(-self.noise.rate)
+        drawn = [rng.negative_binomial(self._noise_multiple(users), stop, self.tree.node_count) for _ in range(2)]
+        return self.finish(self.tree.sum_leaves(held) + drawn[0] - drawn[1], users)
+
+    def truth(self, values: Array) -> Floats:
+        return self.tree.sum_leaves(np.bincount(values, minlength=self.tree.value_count).astype(np.float64))
+
+    def variance(self, values: Array) -> Floats:
+        return np.full(self.tree.node_count, self.noise_variance(len(values)))
+
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        del held
+        return np.asarray(self.noise_variance(users) * (weights**2).sum(axis=-1))
+
+    def noise_variance(self, users: int) -> float:
+        """Returns the variance of a node's noise, 2q/(1−q)² times the multiple of the planned noise that is present."""
+        return self._noise_multiple(users) * 2 * math.exp(-self.noise.rate) / math.expm1(-self.noise.rate) ** 2
+
+    def _noise_multiple(self, users: int) -> float:
+        """Returns the multiple of the planned noise that is present: 1 from the shuffler, else users/honest."""
+        return 1.0 if self.honest == 0 else users / self.honest
+
+
+def _find_worthwhile_trees(options: int) -> list[ValueTree]:
+    """Returns the trees whose error with Laplace noise, which grows with the height, is near the least.
+
+    If taller trees would be better, so is ``RangeTree``. A single level is ``CancellingNoise``; it is returned only if
+    no taller tree is near the least error.
+    """
+    trees = [
+        tree
+        for tree in (ValueTree(options, fan_out) for fan_out in fan_outs(options))
+        if tree.height <= MAX_PLANNED_HEIGHT
+    ]
+    errors = [tree.height * math.sqrt(tree.mean_range_variance()) for tree in trees]
+    near = [tree for tree, error in zip(trees, errors, strict=True) if error <= MAX_RELATIVE_ERROR * min(errors)]
+    return [tree for tree in near if tree.height > 1] or near
+
+
+@dataclass(frozen=True)
+class CancellingTree(Mechanism, RangeQueryCapability, HasParts):
+    """Names the node of the true value on every level of a tree; the users, or the shuffler, add cancelling noise.
+
+    This is ``RangeTree`` with the noise of ``CancellingNoise`` on every node: a curator's Laplace noise. It suits trees
+    of few levels, or a large ε; where many levels are composed, Poisson dummies have less error. There is no local ε.
+
+    Theorem: a changed value changes one message a level; the levels' counts are independent, each ``CancellingNoise``
+    on its nodes: the exact losses of the levels, composed.
+    Requires: options ≥ 2; 2 ≤ fan_out; rate > 0; shape > 0; 0 < ratio < 1; honest ≥ 0.
+
+    Args:
+        options: Number of values; a user's value is a whole number from 0 to options − 1.
+        rate: Rate of the noise that does not cancel.
+        shape: Shape of the noise that cancels.
+        ratio: Ratio of the noise that cancels.
+        honest: Number of honest users who add the noise together; 0 if the shuffler draws it.
+        fan_out: Number of children of a node.
+
+    Raises:
+        ValueError: If a parameter is out of range, or the tree has too many nodes.
+
+    >>> import numpy as np, shuffledp as sdp
+    >>> mechanism = sdp.CancellingTree(options=100, rate=0.5, shape=20.0, ratio=0.9, honest=10_000, fan_out=10)
+    >>> mechanism.height, mechanism.nodes, f"{mechanism.messages_per_user:.2f}"
+    (2, 110, '5.99')
+    >>> messages = mechanism.encode([3] * 5000 + [60] * 5000, rng=np.random.default_rng(1))
+    >>> found = mechanism.ranges(mechanism.estimate(messages, users=10_000), [(0, 50)])
+    >>> bool(abs(found.value[0] - 5000) < 8 * found.standard_error[0])
+    True
+    """
+
+    options: int
+    rate: float
+    shape: float
+    ratio: float
+    honest: int
+    fan_out: int = 2
+
+    name = "cancelling-tree"
+    task = "range queries"
+    summary = "the node of every level of a tree, and noise that cancels"
+    use_case = "For ranges near a curator's error, where the shuffler is trusted."
+    has_design_frontier = True
+    tunable = (TunableParameter("shape", False, True, 0.1, 1e3),)
+    has_table = False
+
+    @classmethod
+    def designs(
+        cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
+    ) -> Iterator[dict[str, Any]]:
+        """Yields designs of a few heights from least error to fewest messages, the first one also with central noise.
+
+        Args:
+            facts: Known facts of the task: ``options`` is required; ``users``, if present, is the expected number of
+                users.
+            users: Fewest honest users for whom the target must hold.
+            epsilon: Target ε of all rounds together.
+            delta: Target δ of all rounds together.
+            rounds: Number of rounds in which the same users take part.
+
+        Yields:
+            Constructor arguments by name, the most accurate design first.
+        """
+        found: list[tuple[float, float, dict[str, Any]]] = []
+        for tree in _find_worthwhile_trees(facts["options"]):
+            for times in TREE_PLANNED_ERRORS:
+                design = design_noise(times, epsilon, delta, rounds * tree.height)
+                if design is not None:
+                    rate, flood = design
+                    noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio, "fan_out": tree.fan_out}
+                    spread = SignedNodesEstimator(
+                        tree, CancellingNoiseLaw(rate, flood.shape, flood.ratio), 0
+                    ).noise_variance(1)
+                    sent = tree.height + tree.node_count * flood.messages / users
+                    found.append((spread * tree.mean_range_variance(), sent, noise))
+        least = math.inf
+        for place, (_, sent, noise) in enumerate(sorted(found, key=lambda one: one[:2])):
+            if place == 0:
+                yield {"options": facts["options"], **noise, "honest": 0}
+            if sent < least:
+                yield {"options": facts["options"], **noise, "honest": users}
+            least = min(least, sent)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", validation.count(TREE_PREFIX, "options", self.options, at_least=2))
+        object.__setattr__(self, "fan_out", validation.count(TREE_PREFIX, "fan_out", self.fan_out, at_least=2))
+        if self.nodes > MAX_NODES:
+            raise ValueError(f"{TREE_PREFIX}: a tree of {self.options} values is too large; at most {MAX_NODES} nodes.")
+        with validation.relabel_errors(TREE_PREFIX, "CancellingNoise"):
+            level = CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest)
+        for name in ("rate", "shape", "ratio", "honest"):
+            object.__setattr__(self, name, getattr(level, name))
+
+    @cached_property
+    def tree(self) -> ValueTree:
+        """The nodes, level by level."""
+        return ValueTree(self.options, self.fan_out)
+
+    @property
+    def height(self) -> int:
+        """The number of levels."""
+        return self.tree.height
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes; there are two messages for each."""
+        return self.tree.node_count
+
+    @property
+    def noise(self) -> CancellingNoiseLaw:
+        """The law of the noise of one node if all planned users take part."""
+        return CancellingNoiseLaw(self.rate, self.shape, self.ratio)
+
+    @cached_property
+    def _share(self) -> NoiseShare:
+        return NoiseShare(self.noise, self.nodes, Fraction(1, max(1, self.honest)))
+
+    # --- parts of the mechanism ---
+
+    def parts(self) -> Sequence[tuple[Randomizer, int]]:
+        """Returns the levels, which are alike: the loss of a level does not depend on its number of nodes."""
+        return [(CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest), self.height)]
+
+    @cached_property
+    def domain(self) -> Category:
+        return Category(TREE_PREFIX, self.options)
+
+    @property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw(TREE_PREFIX)
+
+    @cached_property
+    def message_plan(self) -> SharedNoise:
+        return SharedNoise(self.height, self._share.messages, self.honest)
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding(TREE_PREFIX, 2 * self.nodes)
+
+    @cached_property
+    def estimator(self) -> SignedNodesEstimator:
+        return SignedNodesEstimator(self.tree, self.noise, self.honest)
+
+    @cached_property
+    def range_estimator(self) -> ConsistentRangeEstimator:
+        return ConsistentRangeEstimator.from_estimator(TREE_PREFIX, self.estimator)
+
+    # --- encoding ---
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Returns the messages of all users, 2·node for and 2·node + 1 against a node.
+
+        Args:
+            values: Checked values, one per user.
+            source: Source of randomness.
+
+        Returns:
+            Messages of all users.
+        """
+        parts: list[Integers] = []
+        for start in range(0, len(values), USERS_AT_ONCE):
+            own = values[start : start + USERS_AT_ONCE]
+            parts.append(2 * self.tree.find_nodes(own).reshape(-1))
+            if self.honest:
+                parts.append(self._share.draw(source, len(own)))
+        return np.concatenate(parts)
+
+    def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
+        """Draws the noise if the shuffler is to add it.
+
+        Args:
+            source: Source of randomness.
+
+        Returns:
+            The noise messages; None if the users draw the noise.
+        """
+        return self._share.draw(source, 1) if self.honest == 0 else None
+
+    def table(self) -> OutputTable:
+        raise ValueError(f"{TREE_PREFIX}: its noise has no end, so that its law cannot be written down as a table.")
+
+    @classmethod
+    def examples(cls) -> Sequence[CancellingTree]:
+        return [
+            cls(options=4, rate=1.0, shape=4.0, ratio=0.5, honest=10),
+            cls(options=5, rate=0.5, shape=3.5, ratio=0.8, honest=25, fan_out=3),
+            cls(options=4, rate=0.8, shape=6.0, ratio=0.7, honest=0, fan_out=4),
+        ]

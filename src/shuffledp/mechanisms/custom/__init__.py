@@ -1,1 +1,0 @@
-"""Mechanisms from a table, a density or a class of the caller."""

@@ -1,1 +1,0 @@
-"""Key–value mechanisms: every user holds keys with a number each."""

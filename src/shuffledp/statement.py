@@ -1,0 +1,626 @@
+"""``Statement``: a guarantee in plain words, formally and by its theorem, with the conditions under which it holds."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+from flint import arb
+
+from shuffledp._core import formatting, validation
+from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.formatting import (
+    GUARANTEE_DIGITS,
+    PrintableResult,
+    Row,
+    format_epsilon_equation,
+    format_exact,
+    format_percentage,
+    format_rounded_down,
+    format_rounded_up,
+    format_settings,
+)
+from shuffledp._core.version import __version__
+from shuffledp.bounds.participation import Participation
+from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.numerics.intervals import precision, round_down, round_up
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.tradeoff_curves import AttackRisk
+
+# --- Posterior probability from (ε, δ) ---
+
+
+BITS = 128
+PROBABILITY_STEPS = 1000
+"""Probabilities are stated in tenths of a percent."""
+MIN_LOG_ODDS_MARGIN = 0.004
+"""Least distance of the stated log odds above ε, so that the exception is at most 251 times δ.
+
+At distance 0 the exception would have no bound: δ alone bounds no likelihood ratio just above e^ε.
+"""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The largest posterior ``posterior`` of a guess with prior ``prior``, except with probability
+    ``exception_probability``.
+
+    Theorem: let P be the law of the attacker's view if the person's value is X, Q the law if it is any other (any
+    mixture), and D_{e^ε}(P‖Q) ≤ δ. Bayes: the posterior odds are the prior odds times P/Q. With t > 0 and
+    B = {P > e^(ε+t)·Q}: δ ≥ P(B) − e^ε·Q(B) ≥ (1 − e^−t)·P(B), so that P(B) ≤ δ/(1 − e^−t), and Q(B) ≤ P(B).
+    Requires: the guarantee holds for every two values of the person; a mixture of others is covered by convexity.
+    Returns: ``posterior`` is prior odds times e^(ε+t) as a probability; both are rounded up.
+    """
+
+    prior: float
+    posterior: float
+    exception_probability: float
+    delta: float = 0.0
+    """The δ of the guarantee, from which the exception follows."""
+
+    @classmethod
+    def from_guarantee(cls, epsilon: float, delta: float, before: float = 0.5) -> Belief:
+        """Returns the belief in the least tenth of a percent that leaves LEAST_ROOM above ε."""
+        before = validation.open_probability("Belief", "before", before)
+        if math.isinf(epsilon):
+            return cls(before, 1.0, 0.0)
+        with precision(BITS):
+            odds = arb(before) / (1 - arb(before))
+            reached = odds * (arb(epsilon) + MIN_LOG_ODDS_MARGIN).exp()
+            step = math.ceil(round_up(reached / (1 + reached)) * PROBABILITY_STEPS)
+            if step >= PROBABILITY_STEPS:
+                return cls(before, 1.0, 0.0)
+            after = arb(step) / PROBABILITY_STEPS
+            room = (after / (1 - after) / odds).log() - arb(epsilon)
+            exception = round_up(arb(delta) / -((-room).expm1()))
+        assert round_down(room) > 0, "told above what is reached"
+        return cls(before, step / PROBABILITY_STEPS, min(1.0, exception), delta)
+
+    def sentence(self) -> str:
+        """Returns the belief in plain words."""
+        before = _format_percent(self.prior)
+        if self.posterior >= 1.0:
+            return (
+                f"Somebody who is {before} sure beforehand that a person said something particular may become "
+                f"more than 99.9% sure afterwards: this promises next to nothing."
+            )
+        return (
+            f"Whoever is {before} sure beforehand that a person said something particular, and knows what everybody "
+            f"else said, is at most {_format_percent(self.posterior)} sure afterwards{self._describe_exception()}."
+        )
+
+    def _describe_exception(self) -> str:
+        """Returns the probability of becoming surer, with the remark that it is not a second δ."""
+        if not self.exception_probability:
+            return ""
+        chance = format_exact(float(format_rounded_up(self.exception_probability, 2)))
+        return (
+            f", except with probability {chance}: that is how likely messages are from which they become surer, and it "
+            f"follows from ε and δ = {format_exact(float(format_rounded_up(self.delta)))} together, to which it adds "
+            f"nothing"
+        )
+
+
+def _format_percent(probability: float) -> str:
+    return f"{100 * probability:.1f}".rstrip("0").rstrip(".") + "%"
+
+
+# --- Citations ---
+
+
+CITATIONS: dict[str, str] = {
+    "VR": "S. Wang et al., Privacy Amplification via Shuffling: Unified, Simplified, and Tightened, 2023 preprint",
+    "MDP": "S. Wang, J. Li, Y. Li, X. Luo, W. Yang, H. Yan, C. Dong, "
+    "Metric Differential Privacy in the Shuffle Model, 2023",
+    "LC": "V. Feldman, K. Talwar, Lossless Compression of Efficient Private Local Randomizers, 2021",
+    "FDP": "C. Wang, B. Su, J. Ye, R. Shokri, W. Su, "
+    "Unified Enhancement of Privacy Bounds for Mixture Mechanisms via f-Differential Privacy, 2023",
+    "PB": "B. Balle, J. Bell, A. Gascón, K. Nissim, The Privacy Blanket of the Shuffle Model, 2019",
+    "FMT21": "V. Feldman, A. McMillan, K. Talwar, Hiding Among the Clones, 2021",
+    "FMT23": "V. Feldman, A. McMillan, K. Talwar, "
+    "Stronger Privacy Amplification by Shuffling for Rényi and Approximate Differential Privacy, 2023",
+    "SCW25": "P. Su, H. Cheng, S. Wang, "
+    "Decomposition-Based Optimal Bounds for Privacy Amplification via Shuffling, 2025",
+    "BC20": "V. Balcer, A. Cheu, Separating Local & Shuffled Differential Privacy via Histograms, 2020",
+    "BCJM21": "V. Balcer, A. Cheu, M. Joseph, J. Mao, Connecting Robust Shuffle Privacy and Pan-Privacy, 2021",
+    "CZ22": "A. Cheu, M. Zhilyaev, Differentially Private Histograms in the Shuffle Model from Fake Users, 2022",
+    "GKMPS21": "B. Ghazi, R. Kumar, P. Manurangsi, R. Pagh, A. Sinha, Differentially Private Aggregation in the "
+    "Shuffle Model: Almost Central Accuracy in Almost a Single Message, 2021",
+    "LWY22": "Q. Luo, Y. Wang, K. Yi, Frequency Estimation in the Shuffle Model with Almost a Single Message, 2022",
+    "BBGN20": "B. Balle, J. Bell, A. Gascón, K. Nissim, Private Summation in the Multi-Message Shuffle Model, 2020",
+    "DUMP": "X. Li, W. Liu, H. Feng, K. Huang, Y. Hu, J. Liu, K. Ren, Z. Qin, "
+    "Privacy Enhancement via Dummy Points in the Shuffle Model, 2023",
+}
+"""Full citations by key, as in docs/theorems.md, which has the proof of every theorem."""
+
+_KEY = re.compile(r"\[([A-Z]+\d*)[\]\s]")
+
+
+def find_citations(theorem: str) -> list[str]:
+    """Returns the full citation of every key in a theorem's name, in their order; empty if it has none.
+
+    >>> find_citations("privacy blanket [PB]")
+    ['[PB] B. Balle, J. Bell, A. Gascón, K. Nissim, The Privacy Blanket of the Shuffle Model, 2019']
+    """
+    return [f"[{key}] {CITATIONS[key]}" for key in dict.fromkeys(_citation_keys(theorem)) if key in CITATIONS]
+
+
+def _citation_keys(theorem: str) -> Iterator[str]:
+    for found in _KEY.finditer(theorem):
+        yield found[1]
+
+
+# --- Conditions of a guarantee ---
+
+
+SHUFFLER_CONDITION = "The shuffler hands on neither the order of the messages nor their senders."
+NEIGHBOURS_CONDITION = "It hides a person's value, not her taking part (neighbours replace a value)."
+RANDOMNESS_CONDITION = "All run this randomizer, with fresh secret randomness, and send nothing else."
+SECRET_SAMPLE_CONDITION = "Nobody learns who was drawn."
+NONRESPONSE_CONDITION = (
+    "Whether a person who is drawn takes part depends neither on their value nor on who else was drawn."
+)
+
+
+def conditions(
+    randomizer: Randomizer,
+    schedule: Participation,
+    *,
+    colluding: int = 0,
+    per_person: int = 1,
+    rows: bool = False,
+    by_id: bool = False,
+) -> tuple[str, ...]:
+    """Returns the conditions under which a guarantee holds, as sentences.
+
+    Args:
+        randomizer: The local randomizer that every user runs.
+        schedule: The users, how they are drawn, and the number of rounds.
+        colluding: Number of counted users who may reveal to the analyst what they sent.
+        per_person: Largest number of rows of one person.
+        rows: True if the guarantee is about rows of a table, each taken as a person.
+        by_id: True if a column of the table says whose row it is.
+
+    Returns:
+        One sentence for each condition.
+
+    >>> import shuffledp as sdp
+    >>> found = conditions(sdp.KRR(1.0, options=4), sdp.Participation(1000, 5000, rounds=3), colluding=10)
+    >>> for sentence in found[1:3]: print(sentence)
+    At least 990 of the 1,000 users of a round are honest; up to 10 may tell what they sent.
+    Nobody learns who was drawn.
+    """
+    return (
+        SHUFFLER_CONDITION,
+        _honesty_condition(schedule, colluding),
+        *((SECRET_SAMPLE_CONDITION,) if schedule.is_sampled else ()),
+        *((NONRESPONSE_CONDITION,) if schedule.came is not None else ()),
+        _contribution_condition(per_person, rows, by_id),
+        RANDOMNESS_CONDITION,
+        *randomizer.premises(),
+        NEIGHBOURS_CONDITION,
+        *_rounds_condition(schedule),
+    )
+
+
+def _honesty_condition(schedule: Participation, colluding: int) -> str:
+    users, some = f"{schedule.participants:,}", " of a round" if schedule.rounds > 1 or schedule.is_sampled else ""
+    if schedule.rate is not None and schedule.came is None:
+        whole = f"{schedule.of:,} people flip the coin that decides whether they take part"
+        return f"{whole}, up to {colluding:,} of whom may tell all they know." if colluding else f"{whole}, honestly."
+    if not colluding:
+        return f"All {users} users{some} are honest: none tells what she sent, none is made up."
+    honest = f"{schedule.participants - colluding:,}"
+    return f"At least {honest} of the {users} users{some} are honest; up to {colluding:,} may tell what they sent."
+
+
+def _contribution_condition(per_person: int, rows: bool, by_id: bool) -> str:
+    if by_id:
+        most = "" if per_person == 1 else f", of whom at most {per_person:,} rows are used"
+        return f"Each id of the users' column is another person{most}."
+    if per_person > 1:
+        return f"No person has more than {per_person:,} rows."
+    return "Each row is another person." if rows else "Each person takes part once in a round."
+
+
+def _rounds_condition(schedule: Participation) -> tuple[str, ...]:
+    if schedule.rounds == 1:
+        return ("Nothing else is released about the same people: guarantees add up.",)
+    return (f"Nothing but these {schedule.rounds:,} rounds is released about the same people: guarantees add up.",)
+
+
+# --- Warning about a large δ ---
+
+
+MAX_DELTA_TIMES_USERS = 0.01
+"""Largest δ·n without a warning.
+
+Publishing each of n people's values with probability δ satisfies (0, δ)-differential privacy, and publishes
+somebody's with probability 1 − (1 − δ)^n, which is nearly δ·n. One in a hundred is about the largest such chance that
+one would call negligible; the rule of thumb that δ be "far below 1/n" says the same without a number.
+"""
+
+
+def delta_warnings(delta: float | None, users: int) -> list[str]:
+    """Returns a warning if δ is not far below 1/n; an empty list if it is, or if δ is None.
+
+    >>> delta_warnings(1e-8, 10**6)
+    []
+    >>> print(*delta_warnings(1e-6, 10**6))
+    δ = 1e-6 is not far below 1/n with n = 1,000,000: it allows to publish somebody's value with probability 63.3%; \
+take 1e-8 or less.
+    """
+    if delta is None or not 0.0 < delta < 1.0 or delta * users <= MAX_DELTA_TIMES_USERS * (1 + 1e-9):
+        return []
+    chance = -math.expm1(users * math.log1p(-delta))
+    better = 10.0 ** math.floor(math.log10(MAX_DELTA_TIMES_USERS / users) + 1e-9)
+    told = format_percentage(float(format_rounded_up(chance, 3)))
+    return [
+        f"δ = {format_exact(delta)} is not far below 1/n with n = {users:,}: it allows to publish somebody's value "
+        f"with "
+        f"probability {told}; take {format_exact(better)} or less."
+    ]
+
+
+# --- Pages in Markdown and HTML ---
+
+
+REPORT_SUFFIXES = (".md", ".html")
+PAGE_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;max-width:44rem;margin:2rem auto;"
+    "padding:0 1rem}h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2rem}"
+    "table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.2rem 1.5rem .2rem 0;"
+    "border-bottom:1px solid #ddd}th{font-weight:600;white-space:nowrap}code{font-size:.9em;overflow-wrap:anywhere}"
+    "pre{background:#f5f5f5;padding:.75rem;white-space:pre-wrap;overflow-wrap:anywhere}"
+    ".first{font-size:1.15rem}@media print{body{margin:0;max-width:none}}"
+)
+
+
+class PageBlock(ABC):
+    """A part of a page."""
+
+    @abstractmethod
+    def markdown(self) -> str:
+        """Returns the block in Markdown."""
+
+    @abstractmethod
+    def html(self) -> str:
+        """Returns the block in HTML, with escaped text."""
+
+
+@dataclass(frozen=True)
+class Heading(PageBlock):
+    """A heading; level 1 is the page's own."""
+
+    text: str
+    level: int = 2
+
+    def markdown(self) -> str:
+        return f"{'#' * self.level} {formatting.escape_markdown(self.text)}"
+
+    def html(self) -> str:
+        return f"<h{self.level}>{_escape_html(self.text)}</h{self.level}>"
+
+
+@dataclass(frozen=True)
+class Paragraph(PageBlock):
+    """A paragraph; ``is_lead`` marks the one to read if nothing else is."""
+
+    text: str
+    is_lead: bool = False
+
+    def markdown(self) -> str:
+        text = formatting.escape_markdown(self.text)
+        return f"**{text}**" if self.is_lead else text
+
+    def html(self) -> str:
+        return (
+            f'<p class="first">{_escape_html(self.text)}</p>' if self.is_lead else f"<p>{_escape_html(self.text)}</p>"
+        )
+
+
+@dataclass(frozen=True)
+class ItemList(PageBlock):
+    """A list of sentences."""
+
+    texts: Sequence[str]
+
+    def markdown(self) -> str:
+        return "\n".join(f"- {formatting.escape_markdown(text)}" for text in self.texts)
+
+    def html(self) -> str:
+        return "<ul>" + "".join(f"<li>{_escape_html(text)}</li>" for text in self.texts) + "</ul>"
+
+
+@dataclass(frozen=True)
+class FactTable(PageBlock):
+    """A table of labels and texts."""
+
+    rows: Sequence[Row]
+
+    def markdown(self) -> str:
+        return format_table(("", ""), self.rows)
+
+    def html(self) -> str:
+        rows = (f"<tr><th>{_escape_html(name)}</th><td>{_escape_html(text)}</td></tr>" for name, text in self.rows)
+        return f"<table><tbody>{''.join(rows)}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class CommandBlock(PageBlock):
+    """A command line as it was typed."""
+
+    text: str
+
+    def markdown(self) -> str:
+        # The fence must be longer than any run of backticks in the text.
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", self.text)), default=0))
+        return f"{fence}sh\n{formatting.escape_terminal(self.text)}\n{fence}"
+
+    def html(self) -> str:
+        return f"<pre><code>{_escape_html(self.text)}</code></pre>"
+
+
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table with escaped cells."""
+    lines = [head, *rows]
+    told = ["| " + " | ".join(formatting.escape_markdown(cell) for cell in line) + " |" for line in lines]
+    return "\n".join([told[0], "| " + " | ".join(["---"] * len(head)) + " |", *told[1:]])
+
+
+def format_markdown(blocks: Sequence[PageBlock]) -> str:
+    """Returns the page in Markdown."""
+    return "\n\n".join(block.markdown() for block in blocks) + "\n"
+
+
+def format_html(title: str, blocks: Sequence[PageBlock]) -> str:
+    """Returns the page as one HTML file that loads nothing."""
+    body = "\n".join(block.html() for block in blocks)
+    head = (
+        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_escape_html(title)}</title>'
+    )
+    head = f"<head>{head}<style>{PAGE_STYLE}</style></head>"
+    return f'<!doctype html>\n<html lang="en">{head}\n<body>\n{body}\n</body></html>\n'
+
+
+def check_report_path(who: str, path: Path | None) -> None:
+    """Raises ValueError if the page could not be written to ``path``; call it before anything is computed."""
+    if path is None:
+        return
+    if path.suffix.lower() not in REPORT_SUFFIXES:
+        raise ValueError(f"{who}: --report must end in {' or '.join(REPORT_SUFFIXES)}, got {str(path)!r}.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        reason = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+        raise ValueError(f"{who}: could not write the report to {path}: {reason}.")
+
+
+def write_page(who: str, path: Path, title: str, blocks: Sequence[PageBlock]) -> None:
+    """Writes the page in the format of the file's ending."""
+    check_report_path(who, path)
+    text = format_html(title, blocks) if path.suffix.lower() == ".html" else format_markdown(blocks)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{who}: could not write the report to {path}: {error.strerror}.") from None
+
+
+def _escape_html(text: str) -> str:
+    return escape(formatting.escape_terminal(text))
+
+
+FALSE_ALARM_RATE = 0.01
+DEFINITION = (
+    "Definition ((ε, δ)-differential privacy of the shuffled messages): for every two datasets that differ in one "
+    "person's value, and every set S of multisets of messages, Pr[messages in S] under the one is at most "
+    "e^ε · Pr[messages in S] under the other, plus δ. In other words, the hockey-stick divergence of order e^ε between "
+    "the two laws is at most δ, both ways round."
+)
+SECONDARY_DIGITS = 4
+"""Digits of the numbers beside the guarantee; its own ε and δ have as many as a certificate."""
+
+
+@dataclass(frozen=True)
+class Statement(PrintableResult):
+    """A guarantee to defend or to sign: the promise, its theorem, the conditions, and what attackers can do.
+
+    Args:
+        value: A value of a privacy curve, ε at a δ or δ at an ε.
+        conditions: The sentences of ``conditions``.
+        disclosed_sample_value: The same value if everybody learns who was drawn; None if users are not drawn.
+        curve: The privacy curve, for the sentence about attackers; None to leave it out.
+        command: The command that computes the number again.
+        facts: Further labelled rows for the table.
+        date: Date of the statement, by default today's (UTC).
+
+    Raises:
+        ValueError: If ``value`` is neither an ε nor a δ of a privacy curve.
+        ShuffledpError: If ``value`` is not a guarantee.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(2.0, options=16), users=10_000)
+    >>> told = sdp.Statement(curve.epsilon(delta=1e-6), ("Nobody cheats.",), date="2026-01-31")
+    >>> print(told.plain_sentence()[:66])
+    Whoever is 50% sure beforehand that a person said something partic
+    >>> "0.06749029" in told.markdown()
+    True
+    """
+
+    value: BoundValue
+    conditions: Sequence[str]
+    disclosed_sample_value: BoundValue | None = None
+    curve: PrivacyCurve | None = field(default=None, repr=False)
+    command: str = ""
+    facts: Sequence[Row] = ()
+    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+
+    def __post_init__(self) -> None:
+        if self.value.delta is None and self.value.epsilon is None:
+            raise ValueError("Statement: expected an ε or a δ of a privacy curve, got another number.")
+        if not self.value.guarantee:
+            raise ShuffledpError(f"Statement: {self.value.bound} is not a guarantee, so there is nothing to state.")
+
+    # --- Numbers ---
+
+    @property
+    def epsilon(self) -> float:
+        return self.value.upper if self.value.delta is not None else float(self.value.epsilon or 0.0)
+
+    @property
+    def delta(self) -> float:
+        return self.value.upper if self.value.delta is None else self.value.delta
+
+    def _format_pair(self) -> tuple[str, str]:
+        """Returns the texts of ε and δ: the given one as it was given, the computed one rounded up."""
+        if self.value.delta is not None:
+            return format_rounded_up(self.value.upper, GUARANTEE_DIGITS), format_exact(self.value.delta)
+        return format_exact(self.epsilon), format_rounded_up(self.value.upper, GUARANTEE_DIGITS)
+
+    # --- Plain, formal and by theorem ---
+
+    def plain_sentence(self) -> str:
+        """Returns the guarantee in one sentence with percentages."""
+        return Belief.from_guarantee(self.epsilon, self.delta).sentence()
+
+    def formal_sentence(self) -> str:
+        """Returns the guarantee as (ε, δ)-differential privacy."""
+        if math.isinf(self.epsilon):
+            return f"No ε is proved at δ = {format_exact(self.delta)}."
+        epsilon, delta = self._format_pair()
+        return f"The shuffled messages are ({epsilon}, {delta})-differentially private: ε = {epsilon}, δ = {delta}."
+
+    def theorem_sentence(self) -> str:
+        """Returns the sentence that names the theorem, and says if the number is certified."""
+        proof = "The number is proved, rounding included." if self.value.certified else "The arithmetic is in floats."
+        return f"Theorem: {self.value.theorem} (bound {self.value.bound!r}). {proof}"
+
+    # --- Attacks and disclosed samples ---
+
+    def attack_sentence(self) -> str:
+        """Returns the sentence about the best known attack."""
+        lower = self.value.lower
+        if lower is None:
+            return "No attack is known that shows how far the number is from the best possible one."
+        name = "ε" if self.value.delta is not None else "δ"
+        return (
+            f"A concrete attack on a constructed dataset achieves {name} = "
+            f"{format_rounded_down(lower, SECONDARY_DIGITS)}: nobody can "
+            f"prove less for the same messages."
+        )
+
+    def attack_power_sentence(self) -> str:
+        """Returns the sentence on the power of tests for one person's value; empty without a curve."""
+        if self.curve is None:
+            return ""
+        power = AttackRisk(self.curve).tpr(FALSE_ALARM_RATE).value
+        most = format_rounded_up(100 * power, 3)
+        return (
+            f"An attacker who accepts {FALSE_ALARM_RATE:.0%} false alarms finds out a person's value in at most "
+            f"{most}% of "
+            f"the cases in which it is the one looked for (guessing alone finds {FALSE_ALARM_RATE:.0%})."
+        )
+
+    def disclosed_sample_sentence(self) -> str:
+        """Returns the sentence on the guarantee if it becomes known who was drawn; empty if users are not drawn."""
+        if self.disclosed_sample_value is None:
+            return ""
+        if self.value.delta is not None:
+            left = format_epsilon_equation(self.disclosed_sample_value.upper, SECONDARY_DIGITS)
+        else:
+            left = f"δ = {format_rounded_up(self.disclosed_sample_value.upper, SECONDARY_DIGITS)}"
+        return f"If it becomes known who was drawn, those are left with {left}."
+
+    # --- Text and pages ---
+
+    @property
+    def heading(self) -> str:
+        return "Privacy statement"
+
+    def summary(self) -> list[Row]:
+        """Returns the labelled lines that ``print`` shows."""
+        below = self.attack_sentence()
+        return [
+            ("in words", self.plain_sentence()),
+            ("formally", self.formal_sentence()),
+            ("by", self.theorem_sentence()),
+            ("from below", below),
+        ]
+
+    @property
+    def remark(self) -> str:
+        return "\n".join(("Conditions:", *(f"- {sentence}" for sentence in self.conditions)))
+
+    def blocks(self) -> list[PageBlock]:
+        """Returns the parts of the page."""
+        epsilon, delta = self._format_pair()
+        rows = [
+            ("ε", epsilon),
+            ("δ", delta),
+            *self.facts,
+            ("date", self.date),
+            ("software", f"shuffledp {__version__}"),
+        ]
+        return [
+            Heading(self.heading, 1),
+            Paragraph(self.plain_sentence(), is_lead=True),
+            *map(
+                Paragraph,
+                filter(None, (self.attack_power_sentence(), self.disclosed_sample_sentence(), self.attack_sentence())),
+            ),
+            Heading("Conditions"),
+            Paragraph("The promise holds if all of these are so:"),
+            ItemList(self.conditions),
+            Heading("In the field's own words"),
+            Paragraph(self.formal_sentence()),
+            Paragraph(DEFINITION),
+            Paragraph(self.theorem_sentence()),
+            *([ItemList(sources)] if (sources := find_citations(self.value.theorem)) else []),
+            Heading("Facts"),
+            FactTable(rows),
+            *([Paragraph("The same number again:"), CommandBlock(self.command)] if self.command else []),
+        ]
+
+    def markdown(self) -> str:
+        """Returns the statement in Markdown."""
+        return format_markdown(self.blocks())
+
+    def html(self) -> str:
+        """Returns the statement as one HTML file that loads nothing."""
+        return format_html(self.heading, self.blocks())
+
+    def save(self, path: str | PathLike[str], who: str = "Statement") -> None:
+        """Writes the statement as Markdown or HTML.
+
+        Args:
+            path: File to write; its ending, .md or .html, selects the format.
+            who: The caller's name at the beginning of error messages.
+
+        Raises:
+            ValueError: If the ending is another, or the file cannot be written.
+        """
+        write_page(who, Path(path), self.heading, self.blocks())
+
+
+def build_fact_rows(randomizer: Randomizer, users: int, rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows on the randomizer, the number of users, and how they are drawn."""
+    if isinstance(randomizer, Mechanism):
+        local = randomizer.local_epsilon
+        said = [
+            ("mechanism", f"{randomizer.name}: {format_settings(randomizer.settings())}"),
+            (
+                "without the shuffler",
+                "nothing is promised" if local is None else f"local ε = {format_rounded_up(local, SECONDARY_DIGITS)}",
+            ),
+        ]
+    else:
+        named = randomizer.ratio_parameters()
+        said = [("parameters", ", ".join(f"{name} = {number:.6g}" for name, number in named.items()))]
+    about = [("holds for", randomizer.covered_randomizers)] if randomizer.covered_randomizers else []
+    return [("honest users", f"{users:,}"), *rows, *said, *about]

@@ -1,1 +1,0 @@
-"""Privacy statements: a guarantee in plain words, formally and by its theorem, with its conditions."""
