@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -128,6 +129,29 @@ def _are_floats(raw: NDArray[Any]) -> bool:
 def _convert_cell(who: str, name: str, value: Any, up: bool) -> float:
     number = _number(value)
     return math.nan if number is not None and number != number else real(who, name, value, up=up)
+
+
+def checked(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
+    """Returns the metadata of a dataclass field whose value ``check_fields`` validates and converts.
+
+    >>> from dataclasses import dataclass, field
+    >>> @dataclass(frozen=True)
+    ... class Die:
+    ...     sides: int = field(metadata=checked(count, at_least=2))
+    ...     def __post_init__(self): check_fields(self)
+    >>> Die(6.0)
+    Die(sides=6)
+    """
+    return {"check": (check, limits)}
+
+
+def check_fields(record: Any) -> None:
+    """Validates the ``checked`` fields of a dataclass in their order; errors begin with the name of its class."""
+    for each in fields(record):
+        if "check" in each.metadata:
+            check, limits = each.metadata["check"]
+            value = check(type(record).__name__, each.name, getattr(record, each.name), **limits)
+            object.__setattr__(record, each.name, value)
 
 
 @contextmanager

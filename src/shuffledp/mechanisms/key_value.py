@@ -506,7 +506,7 @@ class PrivKV(Mechanism):
         yield from ({"share": tenths / 10} for tenths in range(2, 9))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("PrivKV", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("PrivKV", "epsilon", self.epsilon))
         object.__setattr__(self, "keys", validation.count("PrivKV", "keys", self.keys))
         object.__setattr__(self, "share", validation.open_probability("PrivKV", "share", self.share))
         object.__setattr__(self, "items", validation.count("PrivKV", "items", self.items))

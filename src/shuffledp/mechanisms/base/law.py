@@ -22,11 +22,12 @@ MIN_EPSILON = 1e-17
 """Smallest ε: a bit flipped with a multiple of 2^-64 still carries information at half of it."""
 
 
-def check_informative_epsilon(who: str, epsilon: object) -> float:
+def check_informative_epsilon(who: str, name: str, epsilon: object) -> float:
     """Returns a finite ε that is large enough for a bit to carry information.
 
     Args:
         who: Name that begins error messages.
+        name: Name of the argument.
         epsilon: The value to check.
 
     Returns:
@@ -36,9 +37,9 @@ def check_informative_epsilon(who: str, epsilon: object) -> float:
         TypeError: If ε is not a number.
         ValueError: If ε is not finite or smaller than `MIN_EPSILON`.
     """
-    number = validation.positive_finite(who, "epsilon", epsilon)
+    number = validation.positive_finite(who, name, epsilon)
     if number < MIN_EPSILON:
-        raise ValueError(f"{who}: epsilon must be at least {MIN_EPSILON:g}, got {number!r}.")
+        raise ValueError(f"{who}: {name} must be at least {MIN_EPSILON:g}, got {number!r}.")
     return number
 
 

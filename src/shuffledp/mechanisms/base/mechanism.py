@@ -14,6 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bytes, Floats
 from shuffledp.mechanisms.base.domain import InputDomain, check_categories
 from shuffledp.mechanisms.base.encoding import Encoding
@@ -268,6 +269,9 @@ class Mechanism(Randomizer, Sender):
     has_table: ClassVar[bool] = True
     """True if the output law of the examples can be written down. If False (long vectors), `table` raises."""
     epsilon: float
+
+    def __post_init__(self) -> None:
+        validation.check_fields(self)
 
     # --- Parts ---
 

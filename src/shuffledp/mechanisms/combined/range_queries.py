@@ -205,7 +205,7 @@ class RangeQueries(Mechanism, RangeQueryCapability):
         if height > MAX_HEIGHT:
             raise ValueError(f"RangeQueries: height must be at most {MAX_HEIGHT}, got {height}.")
         object.__setattr__(self, "height", height)
-        object.__setattr__(self, "epsilon", check_informative_epsilon("RangeQueries", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("RangeQueries", "epsilon", self.epsilon))
         with validation.relabel_errors("RangeQueries", "KRR"):
             assert self.levels
 

@@ -105,7 +105,7 @@ class PIRAPPOR(Mechanism):
         yield from ({"variant": variant} for variant in (REPLACEMENT, DELETION))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("PIRAPPOR", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("PIRAPPOR", "epsilon", self.epsilon))
         options = validation.count("PIRAPPOR", "options", self.options, at_least=2)
         object.__setattr__(self, "options", options)
         if self.variant not in (REPLACEMENT, DELETION):

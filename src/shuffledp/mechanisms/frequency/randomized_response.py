@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array
+from shuffledp._core.validation import Array, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.law import check_informative_epsilon
@@ -50,8 +50,8 @@ class KRR(Mechanism):
     '0.0343'
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
 
     name = "krr"
     task = "frequency"
@@ -66,10 +66,6 @@ class KRR(Mechanism):
         "direct-encoding",
         "de",
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("KRR", self.epsilon))
-        object.__setattr__(self, "options", validation.count("KRR", "options", self.options, at_least=2))
 
     @cached_property
     def response(self) -> TwoLevelResponse:

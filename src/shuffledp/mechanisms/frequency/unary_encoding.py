@@ -313,7 +313,7 @@ class OUE(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("OUE", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("OUE", "epsilon", self.epsilon))
         object.__setattr__(self, "options", validation.count("OUE", "options", self.options, at_least=2))
         check_message_size("OUE", self.options)
 
@@ -408,7 +408,7 @@ class RAPPOR(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("RAPPOR", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("RAPPOR", "epsilon", self.epsilon))
         object.__setattr__(self, "options", validation.count("RAPPOR", "options", self.options, at_least=2))
         check_message_size("RAPPOR", self.options)
 

@@ -68,7 +68,7 @@ class SamplingRAPPOR(Mechanism):
     use_case = "For sets, where one bit and an index may be sent."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("SamplingRAPPOR", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("SamplingRAPPOR", "epsilon", self.epsilon))
         object.__setattr__(self, "options", validation.count("SamplingRAPPOR", "options", self.options, at_least=2))
         object.__setattr__(self, "items", validation.count("SamplingRAPPOR", "items", self.items))
         if self.items >= self.options:

@@ -604,7 +604,7 @@ class Laplace(Mechanism, HasNeighbours):
     aliases = ("local-laplace",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Laplace", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("Laplace", "epsilon", self.epsilon))
         if self.epsilon > MAX_EPSILON:
             raise ValueError(f"Laplace: epsilon must be at most {MAX_EPSILON:g}, got {self.epsilon!r}.")
         low, high = validation.real("Laplace", "low", self.low), validation.real("Laplace", "high", self.high, up=True)

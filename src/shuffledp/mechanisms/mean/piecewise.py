@@ -130,7 +130,7 @@ class Piecewise(Mechanism):
     aliases = ("pm",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Piecewise", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("Piecewise", "epsilon", self.epsilon))
         object.__setattr__(self, "grid", rounding.check_grid_size("Piecewise", self.grid, at_least=2))
 
     @cached_property

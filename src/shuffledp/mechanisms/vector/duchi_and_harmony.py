@@ -235,7 +235,7 @@ class Duchi(Mechanism):
     aliases = ("duchi-vector",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Duchi", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("Duchi", "epsilon", self.epsilon))
         object.__setattr__(
             self, "dimension", validation.count("Duchi", "dimension", self.dimension, at_most=MAX_DIMENSION)
         )
@@ -397,7 +397,7 @@ class Harmony(Mechanism):
     aliases = ("hm",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Harmony", self.epsilon))
+        object.__setattr__(self, "epsilon", check_informative_epsilon("Harmony", "epsilon", self.epsilon))
         object.__setattr__(self, "dimension", validation.count("Harmony", "dimension", self.dimension))
 
     @cached_property

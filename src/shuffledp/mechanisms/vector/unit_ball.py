@@ -67,7 +67,7 @@ class UnitBall(InputDomain):
 
 def check_settings(who: str, epsilon: object, dimension: object) -> tuple[float, int]:
     """Returns both settings; raises ValueError if one is out of range."""
-    return check_informative_epsilon(who, epsilon), validation.count(who, "dimension", dimension, at_least=2)
+    return check_informative_epsilon(who, "epsilon", epsilon), validation.count(who, "dimension", dimension, at_least=2)
 
 
 def split_directions(vectors: Floats) -> tuple[Floats, Floats]:
