@@ -47,7 +47,7 @@ class Algorithm1:
 
     @property
     def gamma(self) -> float:
-        """1 − α − pα; what is left by rounding alone is 0."""
+        """1 − α − pα; a remainder from rounding alone counts as 0."""
         gamma = 1 - self.alpha - self.p * self.alpha
         return gamma if gamma > 1e-14 else 0.0
 
@@ -73,22 +73,22 @@ class Algorithm1:
         return self.delta_of(epsilon, self.chunks())
 
     def chunks(self) -> range:
-        """Where the blocks of counts start."""
+        """Returns the first counts of the blocks."""
         return range(0, self.users, CHUNK)
 
     def chunks_near_mean(self, deviations: float) -> range:
-        """Those blocks that hold counts within so many standard deviations of their mean."""
+        """Returns the blocks with counts within this many standard deviations of their mean."""
         mean = (self.users - 1) * 2 * self.r
         reach = deviations * math.sqrt(mean * (1 - 2 * self.r))
         first, last = max(0, int(mean - reach)), min(self.users - 1, int(mean + reach))
         return self.chunks()[first // CHUNK : last // CHUNK + 1]
 
     def delta_of(self, epsilon: float, chunks: range) -> float:
-        """What the counts of these blocks contribute to the divergence at ε."""
+        """Returns the contribution of these blocks of counts to the divergence at ε."""
         return math.fsum(self.chunk_sum(epsilon, start) for start in chunks)
 
     def chunk_sum(self, epsilon: float, start: int) -> float:
-        """What the block of counts at ``start`` contributes to the divergence at ε."""
+        """Returns the contribution of the block of counts at ``start`` to the divergence at ε."""
         c = np.arange(start, min(start + CHUNK, self.users), dtype=np.float64)
         weight = binom.pmf(c, self.users - 1, 2 * self.r)
         e, p, alpha = math.exp(epsilon), self.p, self.alpha

@@ -1,8 +1,8 @@
-"""How fast and how sharp a certified ε is, side by side with Algorithm 1 of the variation-ratio paper.
+"""Speed and tightness of a certified ε, side by side with Algorithm 1 of the variation-ratio paper.
 
     python benchmarks/amplification.py [--json FILE] [--no-sweep]
 
-Our calls and the steps of Algorithm 1 alternate, so that whatever else the machine does slows both alike; times are
+Our calls and the steps of Algorithm 1 alternate, so that other load on the machine slows both alike; times are
 processor time, all threads together.
 """
 
@@ -89,7 +89,7 @@ def delta_at(users: int) -> float:
 
 
 def baseline(name: str, users: int, rng: random.Random) -> Baseline:
-    """Run Algorithm 1, or a sample of its blocks, with our calls between its steps."""
+    """Runs Algorithm 1, or a sample of its blocks, with our calls between its steps."""
     own, delta = parameters(name, EPSILON_LOCAL), delta_at(users)
     algorithm = Algorithm1(own.p, own.beta, own.q_pair[0], users)
     cases = {bound: Case(name, own, users, delta, bound) for bound in BOUNDS[name]}

@@ -31,8 +31,9 @@ from shuffledp import (
     tasks,
 )
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.service.browser.programs import MODULE_NAME, load_static_file
-from shuffledp.service.campaign import Campaign, RoundNotice, recipe_of, seal_reports
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.browser.programs import build_program
+from shuffledp.service.campaign import Campaign, RoundNotice, seal_reports
 from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -69,7 +70,7 @@ def main() -> None:
     campaign = Campaign.create(
         plan_of(KRR(7.4, 16)), AnalystKey.new(), ShufflerKey.new().identity, url="", operators=("", ""), window=60
     )
-    jobs = [{"recipe": recipe_of(plan_of(each)), "value": 1, "count": reports} for each in MECHANISMS.values()]
+    jobs = [{"recipe": build_program(plan_of(each)), "value": 1, "count": reports} for each in MECHANISMS.values()]
     told = {"id": campaign.id, "document": campaign.document, "key": key.public_key.key.hex(), "jobs": jobs}
     with tempfile.TemporaryDirectory() as room:
         module = Path(room, "client.mjs")

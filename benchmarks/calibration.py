@@ -1,4 +1,4 @@
-"""What a calibration costs: processor time against halving the same range by certified ε, both in this run.
+"""The cost of a calibration: processor time against bisecting the same range by certified ε, both in this run.
 
 python benchmarks/calibration.py
 """

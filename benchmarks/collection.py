@@ -1,4 +1,4 @@
-"""How long whole collections take, and how much memory: check, encode, shuffle, aggregate and report.
+"""Time and memory of whole collections: check, encode, shuffle, aggregate and report.
 
     .venv/bin/python benchmarks/collection.py [--rows 1e7] [--mechanism krr --options 1024] [--engine embedded]
                                               [--texts] [--master local[2]] [--directory DIR] [--json]
@@ -90,7 +90,7 @@ def run_one(plan: Path, data: Path, out: Path, engine: str, master: str | None) 
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the data, run a process on them, and say how it went against the bar."""
+    """Writes the data, runs a process on them, and compares the result with the bar."""
     rows = int(float(arguments.rows))
     with tempfile.TemporaryDirectory(dir=arguments.directory) as room:
         directory = Path(room)

@@ -53,7 +53,7 @@ def same_rounds(users: int, rounds: int, delta: float) -> Row:
 
 
 def explicit(users: int, rounds: int, delta: float) -> Row:
-    """Few users, so that both probability mass functions can be listed and given to dp_accounting as they are."""
+    """Composes for few users, so that both probability mass functions can be listed and passed to dp_accounting."""
     start = time.process_time()
     value = sdp.compose(clones(2.0, users), rounds).epsilon(delta)
     seconds = time.process_time() - start
@@ -90,7 +90,7 @@ def mass_functions(epsilon_local: float, users: int) -> tuple[dict[object, float
 
 
 def different_rounds(kind: str, count: int, delta: float) -> Row:
-    """Many different curves, once each."""
+    """Composes many different curves, once each."""
     start = time.process_time()
     if kind == "clones":
         curves = [clones(0.3 + 0.06 * k, 100_000 + 3000 * k) for k in range(count)]

@@ -1,8 +1,8 @@
-"""How fast short messages are made and read: PI-RAPPOR, projective geometry response, compressed randomizers.
+"""Speed of encoding and reading short messages: PI-RAPPOR, projective geometry response, compressed randomizers.
 
     .venv/bin/python benchmarks/compression.py [--users 1e6] [--vectors 4000] [--json FILE]
 
-Times are processor time, medians over repetitions; what is compared alternates in one run.
+Times are processor time, medians over repetitions; the compared programs alternate in one run.
 """
 
 from __future__ import annotations

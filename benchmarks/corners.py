@@ -27,7 +27,7 @@ SLOW, LOOSE = 0.5, 1e-6
 
 
 def random_parameters(rng: random.Random) -> VariationRatio | None:
-    """Random parameters, or None where they break a condition."""
+    """Returns random parameters, or None if they break a condition."""
     p = rng.choice(
         [
             math.inf,
@@ -53,7 +53,7 @@ def random_parameters(rng: random.Random) -> VariationRatio | None:
 
 
 def random_cases(rng: random.Random) -> Iterator[Case]:
-    """Random calls without end."""
+    """Yields random calls without end."""
     while True:
         own = random_parameters(rng)
         users = int(10 ** rng.uniform(2, rng.choice([5, 12])))

@@ -1,4 +1,4 @@
-"""How many truths lie within their intervals, for every task, over repeated collections of messages that are drawn.
+"""The share of true values within their intervals, for every task, over repeated collections.
 
 Data are skewed, with labels that hardly anybody holds, lists of different lengths and numbers at the ends of their
 range. Truths are counted from the rows without using the package. A line is printed for each quantity of each task and
@@ -73,13 +73,13 @@ def drinks(rng: np.random.Generator, users: int) -> dict[str, list[Any]]:
 
 
 def several(rng: np.random.Generator, users: int) -> dict[str, list[Any]]:
-    """From none to two drinks."""
+    """Returns zero to two drinks for each person."""
     sizes = rng.integers(0, 3, users)
     return {"value": [rng.choice(KEYS, size, replace=False, p=SHARES).tolist() for size in sizes]}
 
 
 def rated(rng: np.random.Generator, users: int) -> dict[str, list[Any]]:
-    """From none to two drinks, each with a number of its own about it, many of them at the ends."""
+    """Returns zero to two drinks for each person, each with a rating, many of them at the ends of the range."""
     held = several(rng, users)["value"]
     middle = dict(zip(KEYS, (4.5, 1.0, 2.5, 5.0, 0.0), strict=True))
     return {"value": [[{"key": key, "value": float(np.clip(rng.normal(middle[key], 1), 0, 5))} for key in one]
@@ -87,7 +87,7 @@ def rated(rng: np.random.Generator, users: int) -> dict[str, list[Any]]:
 
 
 def ages(rng: np.random.Generator, users: int) -> dict[str, list[Any]]:
-    """Most are young, some at the upper end."""
+    """Returns ages, most of them low and some at the upper end."""
     return {"value": np.clip(rng.gamma(2, 12, users), 0, 100).tolist()}
 
 
@@ -155,7 +155,7 @@ def of_vectors(task: Task, rows: dict[str, list[Any]]) -> Truth:
 
 
 def up_to(task: Task, rows: dict[str, list[Any]]) -> Truth:
-    """Every node's count, and all up to each value."""
+    """Returns the count of every node, and of all values up to each one."""
     labels = [task.domain.label(option) for option in range(task.domain.size or 0)]
     places = [labels.index(str(value)) for value in rows["value"]]
     found: Truth = {}
@@ -168,7 +168,7 @@ def up_to(task: Task, rows: dict[str, list[Any]]) -> Truth:
 
 
 def in_cells(task: Task, rows: dict[str, list[Any]]) -> Truth:
-    """On a map of 10 × 6 with cells of 2 × 2."""
+    """Returns the counts of the cells of 2 × 2 on a map of 10 × 6."""
     held = Counter((int(x // 2), int(y // 2)) for x, y in zip(rows["x"], rows["y"], strict=True))
     return {("", "users", f"{2 * x + 1:.6g}, {2 * y + 1:.6g}"): float(held[x, y]) for x in range(5) for y in range(3)}
 
@@ -220,7 +220,7 @@ STUDIES = (
 
 @dataclass(frozen=True)
 class Covered:
-    """How often intervals of one quantity held the truth: runs × labels, untold ones left out."""
+    """The share of intervals of one quantity that contain the truth: runs × labels, without suppressed ones."""
 
     study: str
     mechanism: str
@@ -235,7 +235,7 @@ class Covered:
 
     @property
     def error(self) -> float:
-        """Of the share; labels of one run hang together."""
+        """The standard error of the share; labels of one run are correlated."""
         each = self.inside.sum(axis=1) / np.maximum(self.told.sum(axis=1), 1)
         return float(each.std() / math.sqrt(len(each)))
 
@@ -249,7 +249,7 @@ class Covered:
 
 
 def covered(study: Study, mechanism: Mechanism, users: int, repeat: int, seed: int, confidence: float) -> list[Covered]:
-    """Each quantity of one task by one mechanism, over so many collections from the same people."""
+    """Returns each quantity of one task by one mechanism, over repeated collections from the same people."""
     rng = np.random.default_rng(seed)
     rows = study.rows(rng, users)
     truth, names = (

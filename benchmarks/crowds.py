@@ -1,8 +1,8 @@
-"""Every crowd beside the privacy blanket: processor time and ε of both, measured in one run.
+"""The worst-dataset bound beside the privacy blanket: processor time and ε of both, measured in one run.
 
     .venv/bin/python benchmarks/crowds.py [--repeats 3] [--delta 1e-6]
 
-Medians; each curve is made anew. Numbers of several threads count all of them: set OPENBLAS_NUM_THREADS=1 to compare.
+Medians; each curve is built anew. Numbers of several threads count all of them: set OPENBLAS_NUM_THREADS=1 to compare.
 """
 
 from __future__ import annotations

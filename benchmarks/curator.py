@@ -1,9 +1,9 @@
-"""Are planned errors, stated beside a trusted curator's, the errors of real collections?
+"""Planned errors, stated beside those of a trusted curator, against the errors of real collections.
 
     .venv/bin/python benchmarks/curator.py [--goals 1,3] [--engine embedded|spark|both|none] [--collections N]
                                            [--minutes 3] [--json FILE]
 
-A row for each goal. Four columns say what was found: by ``simulate``; from real messages that were encoded, packed,
+A row for each goal. Four columns have the errors found by ``simulate``; from real messages that were encoded, packed,
 unpacked and added up, with no collection around them, which are many; by whole collections in this process; and on
 Spark. Each tells the root mean square error over the promised one, how many 95% intervals hold the truth, and from
 how many collections. Users and truth are made up here, the former evenly spread, as the promise is stated.
@@ -54,7 +54,7 @@ HEADS = ("goal", "mechanism", "× curator", "messages", "simulated", "messages a
 
 @dataclass(frozen=True)
 class Goal:
-    """What is planned, and how often it is collected."""
+    """A plan, and the number of its collections."""
 
     words: str
     task: Task
@@ -76,7 +76,7 @@ class Goal:
 
 
 def goals() -> dict[int, Goal]:
-    """By their numbers."""
+    """Returns the goals with these numbers."""
     tasks, few, local = sdp.tasks, {"rests_on": "shuffler", "max_messages": 1.7}, {"rests_on": "local"}
     mean, wide, vectors = tasks.Mean(0, 1), tasks.Ranges(1024), tasks.UnitVectorMean(64)
     places = tasks.Location(0, 1, 0, 1, SIDE)
@@ -141,7 +141,7 @@ def columns(trials: list[Trial]) -> tuple[list[float], list[float]]:
 
 @dataclass(frozen=True)
 class Found:
-    """Several of them, and how far one spreads."""
+    """Several trials, and the spread of one."""
 
     ratio: float
     ratio_deviation: float
@@ -165,14 +165,14 @@ class Found:
         return f"{ratio}; {share} ± {100 * self.covered_deviation:.1f}; {self.collections:,}"
 
     def complaints(self) -> list[str]:
-        """What is off, and not by chance."""
+        """Returns the deviations that are not due to chance."""
         far = abs(self.ratio - 1) - WIDE > DEVIATIONS * self.ratio_deviation
         beyond = max(LOW - self.covered, self.covered - HIGH) > DEVIATIONS * self.covered_deviation
         return ["the error is not the promised one"] * far + ["intervals do not hold what they promise"] * beyond
 
 
 def in_report(report: Report, truth: Floats, promised: float) -> Trial:
-    """One collection, as whoever asked for it reads the report."""
+    """One collection, read from its report."""
     task, told = report.guarantee.plan.task, report.quantities[0]
     if isinstance(task, sdp.tasks.Ranges):
         # The ranges for which the error is stated; their ends are not in them.
@@ -221,7 +221,7 @@ def collected(offer: Candidate, engine: Engine, data: Path, truth: Floats, numbe
 
 
 def repeated(name: str, work: Callable[[int], Trial], times: int, minutes: float) -> list[Trial]:
-    """So many trials, or as many as the time allows, two at the least where two are wanted."""
+    """Returns this many trials, or as many as the time allows, but at least two if two are wanted."""
     found: list[Trial] = []
     begun = told = time.monotonic()
     while len(found) < times and (len(found) < 2 or time.monotonic() - begun < 60 * minutes):

@@ -1,9 +1,9 @@
-"""How fast messages are read for the options that are asked for, out of 2^48, beside the plain loop over options.
+"""Speed of reading messages for some of 2^48 options, beside a plain loop over these options.
 
     .venv/bin/python benchmarks/domains.py [--messages 2e5] [--asked 10000] [--plain 20] [--json FILE]
 
-Times are processor time. The plain loop takes each option by itself, in numpy's whole numbers, of which ``--plain`` are
-run; both give the same counts. A pair is one message and one option.
+Times are processor time. The plain loop takes ``--plain`` of the options one by one, in numpy's integers;
+both give the same counts. A pair is one message and one option.
 """
 
 from __future__ import annotations

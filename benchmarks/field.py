@@ -213,7 +213,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def protocol_table(rows: list[dict[str, Any]]) -> str:
-    """What each protocol costs, once, and its error on every data set."""
+    """Returns the cost of each protocol, once, and its error on every data set."""
     names = list(dict.fromkeys(row["data"] for row in rows))
     by_protocol: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -306,7 +306,7 @@ def main() -> None:
 
 
 def measure(choice: argparse.Namespace) -> None:
-    """Everything, one part after the other; what is done stands in the file already."""
+    """Measures all parts in order; finished parts are read from the file."""
     begun = time.monotonic()
     result: dict[str, Any] = {
         "version": sdp.__version__,

@@ -1,4 +1,4 @@
-"""What the field's benchmark asks: data sets that can be had offline, and protocols calibrated to one target."""
+"""The field's benchmark: data sets that are available offline, and protocols calibrated to one target."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def data_sets() -> tuple[DataSet, ...]:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a mechanism is made for a data set, and which of its settings meets the target."""
+    """A mechanism for a data set, and its setting that meets the target."""
 
     name: str
     task: str

@@ -35,7 +35,7 @@ class Drawn(Guarantee):
 
 
 def mixed(count: int) -> list[Drawn]:
-    """Different mechanisms, local ε and numbers of users."""
+    """Returns entries with different mechanisms, local ε and numbers of users."""
     rng = np.random.default_rng(1)
     result = []
     for number in range(count):

@@ -49,7 +49,7 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def instances(epsilon: float, dimension: int) -> list[tuple[Any, int]]:
-    """Each mechanism, and by how much fewer users it is measured."""
+    """Returns each mechanism, and the factor by which it is measured with fewer users."""
     return [
         (PrivUnitOptimized(epsilon, dimension), 1),
         (PrivUnit(epsilon, dimension), 1),

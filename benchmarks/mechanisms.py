@@ -1,8 +1,8 @@
-"""How fast mechanisms encode and estimate, side by side with pure-ldp and multi-freq-ldpy.
+"""Speed of encoding and estimating, side by side with pure-ldp and multi-freq-ldpy.
 
     .venv/bin/python benchmarks/mechanisms.py [--users 1e6] [--options 128 1024] [--rivals PYTHON]
 
-Steps of all libraries alternate, so that whatever else the machine does slows all alike; times are processor time, all
+Steps of all libraries alternate, so that other load on the machine slows all alike; times are processor time, all
 threads together, medians over the repetitions. The rivals run in one process of the interpreter that --rivals names.
 """
 
@@ -107,7 +107,7 @@ class Rivals:
         self.libraries: list[str] = self.versions.pop("libraries")
 
     def prepare(self, mechanism: str, options: int, epsilon: float, users: int) -> dict[str, dict[str, int]]:
-        """By library that has the mechanism: how many users each step runs on."""
+        """Returns, for each library that has the mechanism, the number of users of each step."""
         size = {"mechanism": mechanism, "options": options, "epsilon": epsilon, "users": users}
         ready = {library: self._ask(do="prepare", library=library, **size) for library in self.libraries}
         return {
@@ -171,7 +171,7 @@ def medians(steps: dict[Any, Callable[[], float]], repetitions: int) -> dict[Any
 
 
 def compare(name: str, options: int, choice: argparse.Namespace, rivals: Rivals | None) -> list[Row]:
-    """Both steps of one mechanism at one size."""
+    """Compares both steps of one mechanism at one size."""
     users = choice.users
     mechanism = all_mechanisms()[name](epsilon=choice.epsilon, options=options)  # type: ignore[call-arg]
     values = pcg64().integers(0, options, users)
@@ -254,7 +254,7 @@ def instance_and_values(kind: type[Mechanism], epsilon: float, users: int) -> tu
 
 
 def measure_alone(kind: type[Mechanism], choice: argparse.Namespace) -> Alone:
-    """Our times for one mechanism of the catalogue."""
+    """Measures our times for one mechanism of the catalogue."""
     users = min(CATALOGUE_USERS, choice.users)
     mechanism, values = instance_and_values(kind, choice.epsilon, users)
     messages = mechanism.encode(values)
@@ -295,7 +295,7 @@ def comparison_table(rows: Sequence[Row], libraries: Sequence[str], users: int) 
 
 
 def rival_cells(row: Row, libraries: Sequence[str]) -> list[str]:
-    """What a row says about the rivals."""
+    """Returns the cells of a row about the other libraries."""
     times = [nanoseconds(row.rivals[name]) if name in row.rivals else "" for name in libraries]
     seeded = "" if row.seeded is None or row.rival is None else f"{row.rival / row.seeded:,.0f}"
     ratio = "" if row.ratio is None else f"{row.ratio:,.0f}"

@@ -29,7 +29,7 @@ HASH_FUNCTIONS = 1000
 
 @dataclass(frozen=True)
 class Sample:
-    """How many users a step runs on; the time of one user is the same whatever their number, or all are run."""
+    """The number of users of a step: a sample if the time per user does not depend on it, else all."""
 
     encoded: int
     aggregated: int | None
@@ -59,14 +59,14 @@ class Library(ABC):
 
     @abstractmethod
     def has(self) -> bool:
-        """Whether the library has the mechanism."""
+        """Returns True if the library has the mechanism."""
 
     @abstractmethod
     def encode(self, values: list[int]) -> list[Any]:
         """A message for each value."""
 
     def server(self) -> Any:
-        """What is made before messages come in, not timed."""
+        """Returns the state that is prepared before messages arrive; not timed."""
         return None
 
     @abstractmethod

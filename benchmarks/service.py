@@ -36,8 +36,7 @@ from shuffledp import KRR, Plan, tasks
 from shuffledp._core.validation import Bytes
 from shuffledp.service import crypto
 from shuffledp.service.campaign import Campaign, RoundNotice, seal_reports
-from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey, _load_hpke_suite
-from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
+from shuffledp.service.crypto import REPORTS_MEDIA_TYPE, AnalystKey, PrivateKey, ShufflerKey, _load_hpke_suite
 from shuffledp.service.rounds import RoundManager, RoundMixer
 from shuffledp.service.serve import bind_socket, build_uvicorn_settings, socket_address
 from shuffledp.service.stores import AcceptedCampaign, PostedReports, ShufflerPaths
@@ -92,7 +91,7 @@ async def empty(scope: Any, receive: Any, send: Any) -> None:
 
 
 def serve_empty() -> None:
-    """Under the same server with the same settings."""
+    """Serves an empty application with the same server and settings."""
     import uvicorn
 
     with bind_socket("127.0.0.1:0") as listening:
@@ -127,7 +126,7 @@ def megabytes_of(pid: int) -> float:
 
 
 def load(port: int, request: bytes, seconds: float) -> int:
-    """Ask over and over again on all connections; the number of answers, each of which must be a 201."""
+    """Sends requests on all connections; returns the number of responses, each of which must be a 201."""
     done, until = 0, time.monotonic() + seconds
     with selectors.DefaultSelector() as waiting:
         for _ in range(CONNECTIONS):
@@ -163,10 +162,10 @@ def request_of(campaign: Campaign, reports: int) -> bytes:
 def shuffler_server(room: Path, database: str | None, reports: int) -> Iterator[tuple[Served, Campaign, bytes]]:
     """A shuffler that has just opened a campaign's round, and a request for it."""
     campaign, key = campaign_of(1000)
-    place = ShufflerPaths.from_directories(room, None, database)
-    place.create_directories(key)
-    with closing(place.open_store()) as store:
-        RoundManager(place, store).accept(AcceptedCampaign(campaign, None), int(time.time()))
+    paths = ShufflerPaths.from_directories(room, None, database)
+    paths.create_directories(key)
+    with closing(paths.open_store()) as store:
+        RoundManager(paths, store).accept(AcceptedCampaign(campaign, None), int(time.time()))
     shared = ["--database", database] if database else []
     with server("-m", "shuffledp", "serve", "--state", str(room), "--listen", "127.0.0.1:0", *shared) as found:
         yield found, campaign, request_of(campaign, reports)
@@ -283,7 +282,7 @@ def processor(work: Callable[[], object]) -> float:
 
 
 def open_all(_: argparse.Namespace) -> dict[str, float]:
-    """Against the cipher alone, on the same envelopes, in turns."""
+    """Compares opening with the cipher alone, on the same envelopes, in turns."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     private, info = PrivateKey.new(), b"info"
@@ -319,42 +318,42 @@ def close_all(_: argparse.Namespace) -> dict[str, float]:
 
     crypto.EnvelopeOpener.__call__ = timed  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as room:
-        place = ShufflerPaths.from_directories(Path(room))
-        place.create_directories(shuffler)
-        with closing(place.open_store()) as store:
-            RoundManager(place, store).accept(AcceptedCampaign(campaign, None), 0)
+        paths = ShufflerPaths.from_directories(Path(room))
+        paths.create_directories(shuffler)
+        with closing(paths.open_store()) as store:
+            RoundManager(paths, store).accept(AcceptedCampaign(campaign, None), 0)
             for start in range(0, users, BATCH):
                 store.append_reports([PostedReports(campaign.id, 1, reports[start : start + BATCH].tobytes())], 0)
-            (place.keys / f"{campaign.id}-1").write_bytes(key.secret)
-            total = processor(lambda: RoundManager(place, store).take_due_steps(3600))
+            (paths.keys / f"{campaign.id}-1").write_bytes(key.secret)
+            total = processor(lambda: RoundManager(paths, store).take_due_steps(3600))
             assert store.stored_bytes(campaign.id, 1) == 0
     crypto.EnvelopeOpener.__call__ = opened  # type: ignore[method-assign]
     return {"closing without opening / opening": (total - spent) / spent}
 
 
 def close_large(arguments: argparse.Namespace) -> dict[str, float]:
-    """In a process of its own."""
+    """Closes a large round in a separate process."""
     command = [sys.executable, __file__, "--large", arguments.reports]
     return dict(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
 
 
 def close_one_large(count: int) -> dict[str, float]:
-    """Random reports, a few of them twice, through everything but the cipher."""
+    """Mixes random reports, a few of them repeated, with all steps but the cipher."""
     campaign, shuffler = campaign_of(1000)
     generator, width, chunk = np.random.default_rng(1), campaign.report_bytes, 50_000
     crypto.EnvelopeOpener.__call__ = lambda self, rows: (np.ascontiguousarray(rows[:, 48:]), 0)  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as room:
-        place = ShufflerPaths.from_directories(Path(room, "state"))
-        place.create_directories(shuffler)
-        with closing(place.open_store()) as store:
-            RoundManager(place, store).accept(AcceptedCampaign(campaign, None), 0)
+        paths = ShufflerPaths.from_directories(Path(room, "state"))
+        paths.create_directories(shuffler)
+        with closing(paths.open_store()) as store:
+            RoundManager(paths, store).accept(AcceptedCampaign(campaign, None), 0)
             for start in range(0, count, chunk):
                 rows = generator.bytes(min(chunk, count - start) * width)
                 store.append_reports(
                     [PostedReports(campaign.id, 1, rows), PostedReports(campaign.id, 1, rows[: 10 * width])], 0
                 )
             before, size = peak_megabytes(), store.stored_bytes(campaign.id, 1)
-            stored = (place.state / "reports.sqlite").stat().st_size / size
+            stored = (paths.state / "reports.sqlite").stat().st_size / size
             mix, work = RoundMixer(campaign, 1, PrivateKey.new()), Path(room, "work")
             work.mkdir()
             out = Path(room, "out")

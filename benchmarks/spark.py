@@ -57,7 +57,7 @@ class Watch:
             time.sleep(0.5)
 
     def look(self) -> None:
-        """At every process once."""
+        """Measures every process once."""
         stats: dict[int, list[str]] = {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ class Watch:
                     self.megabytes[kind] = max(self.megabytes[kind], int(told.split()[0]) / 1024)
 
     def _kind(self, process: int, name: str, stats: dict[int, list[str]]) -> str | None:
-        """What a process is, by whose child it is; None of others."""
+        """Returns the kind of a process by its parent; None for other processes."""
         above = [process]
         while above[-1] in stats and above[-1] != os.getpid():
             above.append(int(stats[above[-1]][2]))
@@ -89,7 +89,7 @@ class Watch:
         return "cluster" if is_ours else "driver's Java"
 
     def seconds(self) -> dict[str, float]:
-        """Of all processes so far, by kind."""
+        """The processor seconds of all processes so far, by kind."""
         self.look()
         found = dict.fromkeys(self.KINDS, 0.0)
         for kind, spent in list(self._seconds.values()):
@@ -166,7 +166,7 @@ def measured(
 
 
 def main() -> int:
-    """Print what was measured; 1 where a bar is missed."""
+    """Prints the measurements; returns 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=1e7)
     parser.add_argument("--mechanism", choices=("krr", "oue"), default="krr")

@@ -25,7 +25,7 @@ DIMENSION = 64
 
 
 def mechanisms(users: int) -> Iterator[tuple[str, Any, Any, int]]:
-    """Each with values of its users, and how many of them."""
+    """Returns each mechanism with values of its users, and their number."""
     rng = np.random.default_rng(1)
     yield "pure-dump, 1,024 options", sdp.PureDUMP(options=1024), rng.integers(0, 1024, users), users
     design = next(sdp.SplitAndMix.designs({}, PLANNED, 1.0, 1e-8, 1))

@@ -45,7 +45,7 @@ class Case:
         return Outcome(self, time.process_time() - start, value.upper, value.slack)
 
     def route(self, epsilon: float) -> str:
-        """Which route of the engine evaluates the divergence at ε."""
+        """Returns the engine's route to the divergence at ε."""
         own = self.parameters
         pair = own.pair(epsilon) if self.bound == SOUND else own.published_pair()
         return positive_part_mean(pair.law(epsilon), self.users).method
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call took and gave."""
+    """The time and the result of a call."""
 
     case: Case
     seconds: float
@@ -70,19 +70,19 @@ class Outcome:
 
 
 def grid() -> Iterator[Case]:
-    """Every case of the sweep."""
+    """Returns every case of the sweep."""
     for name, epsilon_local, users, delta in itertools.product(BETA, EPSILONS_LOCAL, USERS, DELTAS):
         yield Case(f"{name}, ε0 = {epsilon_local:g}", parameters(name, epsilon_local), users, delta)
 
 
 def run_sweep(console: Console) -> list[Outcome]:
-    """Measure the whole grid."""
+    """Measures the whole grid."""
     cases = list(grid())
     return [case.run() for case in track(cases, description="sweep", console=console, transient=True)]
 
 
 def worst_table(title: str, outcomes: Sequence[Outcome]) -> Table:
-    """These outcomes, each with the route that it took."""
+    """Returns a table of these outcomes with their routes."""
     table = Table(title=title, title_justify="left")
     for heading in ("case", "bound", "n", "δ", "ε", "relative slack", "ms", "route"):
         table.add_column(heading, justify="left" if heading in ("case", "bound", "route") else "right")

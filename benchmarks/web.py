@@ -1,4 +1,4 @@
-"""How long the page takes: from moving a slider to the certified ε, and to the first paint; in a real browser.
+"""Latency of the page in a real browser: from moving a slider to the certified ε, and to the first paint.
 
 Wall-clock times, as people feel them, taken by the page's own clock from the event of a field to the frame that shows
 the number: a test's look from outside would come late by its own pauses. Beside them stands the processor time of the
@@ -71,7 +71,7 @@ def painted(page: Page, server: PageServer) -> float:
 
 
 def measured() -> dict[str, Any]:
-    """Everything, in one browser and one server."""
+    """Measures everything, in one browser and one server."""
     with run_server() as server, sync_playwright() as started:
         page = started.chromium.launch(executable_path=chromium_path(), args=list(ARGUMENTS)).new_page()
         paints = [painted(page, server) for _ in range(LOADS)]
@@ -90,7 +90,7 @@ def measured() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and show."""
+    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="Also write everything here.")
     options = parser.parse_args()

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts" / "pages")]
 
-from shuffledp._core.version import __version__  # noqa: E402
+from shuffledp._core import __version__  # noqa: E402
 
 project = "shuffledp"
 author = "the shuffledp authors"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import zipfile
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +51,11 @@ def departures() -> tuple[Flights, Flights]:
     table = _columns()
     delay = np.asarray(table["dep_delay"], dtype=np.float64)
     return _split(np.clip((delay[:, None] - 10) / 30, -1, 1), table)
+
+
+def rounded_up(epsilon: float) -> str:
+    """Returns an ε in six digits, rounded up so that it still holds."""
+    return f"{Context(prec=6, rounding=ROUND_CEILING).plus(Decimal(epsilon)):g}"
 
 
 def _split(features: Floats, table: dict[str, NDArray[np.generic]]) -> tuple[Flights, Flights]:

@@ -14,11 +14,10 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from flights import CLIENTS, Flights, departures
+from flights import CLIENTS, Flights, departures, rounded_up
 from scipy.special import expit, log_expit
 
 import shuffledp as sdp
-from shuffledp._core.formatting import format_epsilon
 from shuffledp.tradeoff import GaussianTradeOff, Logistic, NoisyStep
 
 DELTA = 1e-6
@@ -69,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     begun, exact = descend(records, 0, 0.0, rng[0]), descend(records, asked.steps, 0.0, rng[1])
     private = descend(records, asked.steps, asked.noise, rng[2])
     print(f"records            {len(records.late):,}; steps {asked.steps}; noise {asked.noise:g}")
-    print(f"ε of all steps     {format_epsilon(start)} at δ = {DELTA:g}, for a record that is there or not")
-    print(f"  fixed start      {format_epsilon(fixed)}")
+    print(f"ε of all steps     {rounded_up(start)} at δ = {DELTA:g}, for a record that is there or not")
+    print(f"  fixed start      {rounded_up(fixed)}")
     print(f"loss on {len(others.late):,} other flights")
     for name, model in (("start", begun), ("no privacy", exact), ("private", private)):
         print(f"  {name:<16} {loss(others, model):.4f}")

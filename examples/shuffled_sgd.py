@@ -16,12 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from flights import FEATURES, Flights, Floats, flights
+from flights import FEATURES, Flights, Floats, flights, rounded_up
 from scipy.special import expit
 
 import shuffledp as sdp
-from shuffledp._core.formatting import format_epsilon
-from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 
 DELTA = 1e-6
 RATE = 4.0
@@ -123,8 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     print(f"clients            {schedule.describe()}; {schedule.rounds} rounds")
     print(f"a message          local ε {asked.epsilon_local:g}, {FEATURES} numbers in {mechanism.message_bits} bits")
-    print(f"ε of all rounds    {format_epsilon(secret)} at δ = {DELTA:g}; {SAMPLING_SECRECY_CONDITION}")
-    print(f"  if it is known   {format_epsilon(known)} for a client who is drawn every time")
+    print(f"ε of all rounds    {rounded_up(secret)} at δ = {DELTA:g}; holds only if nobody learns who was drawn")
+    print(f"  if it is known   {rounded_up(known)} for a client who is drawn every time")
     print(f"  no shuffler      {asked.rounds * asked.epsilon_local:g} for such a client, with the same model")
     if curve.note:
         print(f"  note             {curve.note}")

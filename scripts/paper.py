@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from tightness import instances
+from tightness import describe, instances
 
 import shuffledp as sdp
 
@@ -23,11 +23,6 @@ LOCAL = (0.5, 1.0, 3.0)
 SIZES = (300, 10_000, 10**6, 10**9)
 DELTA = 1e-6
 Row = tuple[str, ...]
-
-
-def told(mechanism: sdp.Mechanism) -> str:
-    chosen = {key: value for key, value in mechanism.settings().items() if key != "epsilon" and value is not None}
-    return ", ".join([mechanism.name, *(f"{key} {value}" for key, value in chosen.items())])
 
 
 def row(randomizer: sdp.Randomizer, users: int) -> tuple[float, float, float | None, str, float] | None:
@@ -45,7 +40,7 @@ def row(randomizer: sdp.Randomizer, users: int) -> tuple[float, float, float | N
     return before.upper, now, before.lower, "all-crowds" if now < before.upper else before.bound, seconds
 
 
-def of_mechanisms(console: Console) -> Iterator[str]:
+def mechanism_table(console: Console) -> Iterator[str]:
     yield (
         f"n = 10,000, δ = {DELTA:g}. *Before*: the smallest of all other bounds. *Seconds*: processor time of "
         "`all-crowds`."
@@ -63,10 +58,10 @@ def of_mechanisms(console: Console) -> Iterator[str]:
         gap = "–" if not attack else f"{100 * (least / attack - 1):.3f}%"
         shown = "–" if attack is None else f"{attack:.6g}"
         numbers = f"{before:.6g} | {now:.6g} | {shown} | {gap} | {seconds:.1f}"
-        yield f"| {told(mechanism)} | {mechanism.epsilon:g} | {numbers} |"
+        yield f"| {describe(mechanism)} | {mechanism.epsilon:g} | {numbers} |"
 
 
-def of_sizes(console: Console) -> Iterator[str]:
+def size_table(console: Console) -> Iterator[str]:
     yield (
         f"Other numbers of users, ε0 = 1, δ = {DELTA:g}: the smaller guarantee (`all-crowds` unless marked *) / attack."
     )
@@ -83,10 +78,10 @@ def of_sizes(console: Console) -> Iterator[str]:
             before, now, attack, bound, _ = found
             mark = "" if bound == "all-crowds" else " *"
             cells.append(f"{min(before, now):.6g}{mark} / " + ("–" if attack is None else f"{attack:.6g}"))
-        yield f"| {told(mechanism)} | " + " | ".join(cells) + " |"
+        yield f"| {describe(mechanism)} | " + " | ".join(cells) + " |"
 
 
-def of_ratios(console: Console) -> Iterator[str]:
+def ratio_table(console: Console) -> Iterator[str]:
     yield f"Any ε0-LDP randomizer, n = 10,000, δ = {DELTA:g}; attained by randomized response on 2 or 3 options."
     yield ""
     yield "| ε0 | stronger clones | `all-crowds` | attained |"
@@ -114,7 +109,7 @@ def of_ratios(console: Console) -> Iterator[str]:
         yield f"| {distance:g} | " + " | ".join(cells) + " |"
 
 
-def of_rounds(console: Console) -> Iterator[str]:
+def rounds_table(console: Console) -> Iterator[str]:
     yield f"Several rounds: harmony, ε0 = 1, n = 10,000, δ = {DELTA:g}; the curve is composed."
     yield ""
     yield "| rounds | blanket | `all-crowds` |"
@@ -127,7 +122,7 @@ def of_rounds(console: Console) -> Iterator[str]:
 
 def main() -> None:
     console = Console(stderr=True)
-    parts = [list(part(console)) for part in (of_mechanisms, of_sizes, of_ratios, of_rounds)]
+    parts = [list(part(console)) for part in (mechanism_table, size_table, ratio_table, rounds_table)]
     tables = "\n\n".join("\n".join(part) for part in parts)
     before, rest = PAGE.read_text("utf-8").split(START)
     _, after = rest.split(END)

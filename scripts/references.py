@@ -59,7 +59,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-WORTH_A_LOOK = (
+REFERENCE_NODES = (
     ast.Attribute,
     ast.Name,
     ast.keyword,
@@ -77,7 +77,7 @@ def parts_of(node: ast.AST) -> list[ast.AST]:
     found, waiting = [], [node]
     while waiting:
         now = waiting.pop()
-        if isinstance(now, WORTH_A_LOOK):
+        if isinstance(now, REFERENCE_NODES):
             found.append(now)
         for name in now._fields:
             value = getattr(now, name, None)

@@ -44,22 +44,22 @@ Written by `scripts/reproduction.py` from a run.
 def run_all() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as room:
         words = [sys.executable, "-m", "shuffledp", "reproduce", "--all", "--out", room, "--json"]
-        found: dict[str, Any] = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        return found
+        result: dict[str, Any] = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        return result
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    told = []
+    page = []
     for paper, title in PAPERS.items():
-        told.append(f"\n## [{paper}] {title}\n")
+        page.append(f"\n## [{paper}] {title}\n")
         for item in result["items"]:
             if item["paper"] != paper:
                 continue
-            told.append(f"\n**{item['where']}** ({item['title']}; `{item['name']}`)\n")
+            page.append(f"\n**{item['where']}** ({item['title']}; `{item['name']}`)\n")
             for verdict in item["verdicts"]:
                 word = "reproduced" if verdict["reproduced"] else f"**not reproduced** (`{verdict['key']}`)"
-                told.append(f"- {word}: {verdict['said']}")
-    return told
+                page.append(f"- {word}: {verdict['said']}")
+    return page
 
 
 def main() -> None:

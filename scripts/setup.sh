@@ -39,7 +39,7 @@ print(seen.hexdigest())' "$root" "${@:2}" 2>/dev/null
 
 fingerprint_of_level() {
   # The versions are part of what is installed beside the packages.
-  local files=("$root/pyproject.toml" "$root/requirements.txt" "$root/src/shuffledp/_core/version.py")
+  local files=("$root/pyproject.toml" "$root/requirements.txt" "$root/src/shuffledp/_core/__init__.py")
   files+=("$root/$verifier/pyproject.toml" "$root/$verifier/src/shuffledp_verify/__init__.py")
   [ "$1" = run ] || files+=("$root/requirements-test.txt")
   fingerprint "${SHUFFLEDP_PYTHON:-$python}" "${files[@]}"

@@ -46,6 +46,7 @@ import dataclasses
 import datetime
 import enum
 import hashlib
+import importlib
 import inspect
 import io
 import json
@@ -274,7 +275,7 @@ def restore(name: str, module: Any) -> None:
 @cache
 def with_clock() -> list[Any]:
     """Import everything public, and return the modules of the package that read the date or the time."""
-    for namespace in (sdp, *(getattr(sdp, name) for name in NAMESPACES if name not in ("", "spark"))):
+    for namespace in (namespace_of(name) for name in NAMESPACES if name != "spark"):
         for name in exported(namespace):
             getattr(namespace, name)
     ours = [one for key, one in sys.modules.items() if key.partition(".")[0] == "shuffledp"]
@@ -341,7 +342,12 @@ def is_ours(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "shuffledp"
 
 
-NAMESPACES = ("", "bounds", "collection", "metric", "spark", "tasks", "testing", "tradeoff")
+NAMESPACES = ("", "bounds", "collection", "mechanisms.base", "metric", "spark", "tasks", "testing", "tradeoff")
+
+
+def namespace_of(name: str) -> Any:
+    """Return the module of a public namespace."""
+    return importlib.import_module(f"shuffledp.{name}".rstrip("."))
 
 
 def exported(namespace: Any) -> list[str]:
@@ -351,7 +357,7 @@ def exported(namespace: Any) -> list[str]:
 
 
 def surface_of(name: str) -> Tree:
-    namespace = getattr(sdp, name) if name else sdp
+    namespace = namespace_of(name)
     names = exported(namespace)
     if name == "bounds":
         names = ["BOUNDS", "BOUNDS_BY_NAME", "Bound"]

@@ -44,7 +44,7 @@ Written by `scripts/tightness.py`.
 | mechanism | local ε0 | quick bounds | bound | `all-crowds` | attack | gap | χ\\* |
 |---|---|---|---|---|---|---|---|
 """
-WHY = {
+REASONS = {
     "wheel": (
         "the hash is a polynomial of degree s. If the points of two users have the same sums of powers below s, the "
         "law of their arcs is known exactly. With a third user's arcs it is not, so in the attack all other users hold "
@@ -104,18 +104,19 @@ def instances(local: float) -> list[Mechanism]:
     ]
 
 
-def told(mechanism: Mechanism) -> str:
+def describe(mechanism: Mechanism) -> str:
+    """Returns the name and the settings, without the local ε."""
     settings = {key: text for key, text in mechanism.settings().items() if key != "epsilon" and text is not None}
     return ", ".join([mechanism.name, *(f"{key} {text}" for key, text in settings.items())])
 
 
 def chi(mechanism: Mechanism) -> str:
     """Returns χ* if the laws of other users are stated."""
-    found = [float(chi_squared_distances(one.probabilities).max()) for one in mechanism.other_users()]
-    return f"{math.sqrt(max(found)):.5g}" if found else NONE
+    distances = [float(chi_squared_distances(others.probabilities).max()) for others in mechanism.other_users()]
+    return f"{math.sqrt(max(distances)):.5g}" if distances else NONE
 
 
-def all_crowds(mechanism: Mechanism) -> float | None:
+def worst_dataset_epsilon(mechanism: Mechanism) -> float | None:
     try:
         return sdp.amplify(mechanism, USERS, bound="all-crowds").epsilon(DELTA).upper
     except sdp.NotApplicable:
@@ -124,26 +125,26 @@ def all_crowds(mechanism: Mechanism) -> float | None:
 
 def row(mechanism: Mechanism) -> tuple[str, float | None]:
     """Returns a line of the table and the gap in percent; None if no attack is known."""
-    quick, crowds = sdp.amplify(mechanism, USERS, effort="quick").epsilon(DELTA), all_crowds(mechanism)
-    least, lower = min(quick.upper, crowds or math.inf), quick.lower
+    quick, worst = sdp.amplify(mechanism, USERS, effort="quick").epsilon(DELTA), worst_dataset_epsilon(mechanism)
+    least, lower = min(quick.upper, worst or math.inf), quick.lower
     gap = None if not lower else 100 * (least / lower - 1)
-    numbers = [f"{quick.upper:.5g}", quick.bound, NONE if crowds is None else f"{crowds:.5g}"]
+    numbers = [f"{quick.upper:.5g}", quick.bound, NONE if worst is None else f"{worst:.5g}"]
     numbers += [NONE if lower is None else f"{lower:.5g}", NONE if gap is None else f"{gap:.3g}%", chi(mechanism)]
-    return f"| {told(mechanism)} | {mechanism.epsilon:g} | " + " | ".join(numbers) + " |", gap
+    return f"| {describe(mechanism)} | {mechanism.epsilon:g} | " + " | ".join(numbers) + " |", gap
 
 
-def explained(gaps: Sequence[tuple[str, float | None]]) -> list[str]:
+def explain_gaps(gaps: Sequence[tuple[str, float | None]]) -> list[str]:
     """Returns a sentence for each mechanism with a gap or without an attack."""
-    open_ones = list(dict.fromkeys(name for name, gap in gaps if gap is None or gap > MAX_GAP))
-    return [f"- `{name}`: {WHY[name]}" for name in open_ones]
+    names = dict.fromkeys(name for name, gap in gaps if gap is None or gap > MAX_GAP)
+    return [f"- `{name}`: {REASONS[name]}" for name in names]
 
 
 def main() -> None:
     console = Console(stderr=True)
     todo = [mechanism for local in LOCAL for mechanism in instances(local)]
     rows = [row(mechanism) for mechanism in track(todo, "Computing", console=console, transient=True)]
-    why = explained([(mechanism.name, gap) for mechanism, (_, gap) in zip(todo, rows, strict=True)])
-    reasons = ["", "## Remaining gaps", "", *why]
+    explanations = explain_gaps([(mechanism.name, gap) for mechanism, (_, gap) in zip(todo, rows, strict=True)])
+    reasons = ["", "## Remaining gaps", "", *explanations]
     after = PAGE.read_text("utf-8").partition(NOTES)
     PAGE.write_text(HEAD + "\n".join([*(line for line, _ in rows), *reasons]) + "\n\n" + "".join(after[1:]), "utf-8")
 

@@ -31,7 +31,7 @@ CACHED_METHODS: list[tuple[type, str, Key]] = [
     (AttackCurve, "epsilon", _curve_key),
     # A proof is one of the whole file, and of nothing else.
     (MechanismEvidence, "prove", lambda backing, claim, notice: (type(backing), claim.text())),
-    (ClaimRequest, "build_claim", lambda question: question),
+    (ClaimRequest, "build_claim", lambda request: request),
 ]
 
 

@@ -84,7 +84,7 @@ def test_the_metadata(built: Built) -> None:
         assert f"\nProvides-Extra: {extra}\n" in metadata
     core = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     assert len(core) == 5
-    assert "Requires-Dist: shuffledp-verify>=0.1.0" in core
+    assert "Requires-Dist: shuffledp-verify>=0.2.0" in core
 
 
 def test_the_wheel_works_by_itself(built: Built, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, RangeQueryCapability
 from shuffledp.mechanisms.catalogue import WRAPPERS, all_mechanisms
 from shuffledp.mechanisms.custom import TableMechanism
-from shuffledp.privacy.randomizer import ABILITIES
+from shuffledp.privacy.randomizer import CAPABILITIES
 
 ROOT = Path(sdp.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__init__.py")
@@ -50,7 +53,7 @@ def test_a_mechanism_is_assembled_from_parts(kind: type[Mechanism]) -> None:
 
     A mechanism that is a table and nothing else is ``TableMechanism``, which says why it is a base.
     """
-    assert set(kind.__bases__) <= {Mechanism, TableMechanism, RangeQueryCapability, MultiQueryCapability, *ABILITIES}
+    assert set(kind.__bases__) <= {Mechanism, TableMechanism, RangeQueryCapability, MultiQueryCapability, *CAPABILITIES}
     mine = sorted(set(ANSWERED_BY_PARTS) & set(vars(kind)))
     assert mine == [], f"{kind.__name__} answers {mine} itself"
     example = kind.examples()[0]
@@ -73,3 +76,65 @@ def test_every_mechanism_is_exported_by_name() -> None:
     missing = [kind for kind in KINDS if getattr(sdp, kind.__name__, None) is not kind]
     lines = [f"from {kind.__module__} import {kind.__name__} as {kind.__name__}" for kind in missing]
     assert lines == [], "add these lines to shuffledp/__init__.pyi"
+
+
+# --- Import paths ---
+
+
+REPOSITORY = ROOT.parents[1]
+LISTED = re.compile(r"^\| `(shuffledp[\w.]*)` \|(.*)\|$", re.MULTILINE)
+CODE_BLOCK = re.compile(r"^```(?:python|py|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCUMENTS = [
+    path
+    for pattern in (
+        "README.md",
+        "docs/**/*.md",
+        "docs/gallery/*.py",
+        "examples/*.py",
+    )
+    for path in sorted(REPOSITORY.glob(pattern))
+]
+
+
+def supported_paths() -> dict[str, set[str]]:
+    """Returns the import paths that docs/deprecation.md lists; private modules with the public names in them."""
+    table = LISTED.findall((REPOSITORY / "docs" / "deprecation.md").read_text("utf-8"))
+    return {path: set(re.findall(r"`(\w+)`", text)) for path, text in table}
+
+
+def imports_of(path: Path) -> set[tuple[str, str]]:
+    """Returns the modules of the package that a program or the programs of a page import, with the names (or "")."""
+    text = path.read_text("utf-8")
+    programs = [text] if path.suffix == ".py" else [textwrap.dedent(block) for block in CODE_BLOCK.findall(text)]
+    found = set()
+    for program in programs:
+        # Blocks that show an interactive session or leave something out cannot be parsed.
+        lines = [line.strip().removeprefix(">>> ") for line in program.splitlines()]
+        for match in re.finditer(
+            r"^from (shuffledp[\w.]*) import (\(.*?\)|.*?)(?:#.*)?$", "\n".join(lines), re.M | re.S
+        ):
+            names = match[2].strip("() \n").replace("\n", " ").split(",")
+            found |= {(match[1], name.split(" as ")[0].strip()) for name in names if name.strip()}
+        found |= {(match, "") for match in re.findall(r"^import (shuffledp[\w.]*)", "\n".join(lines), re.M)}
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_documents_import_from_supported_paths_only(path: Path) -> None:
+    """All that a reader may copy keeps working: docs/deprecation.md promises it for these paths."""
+    listed = supported_paths()
+    private = [
+        (module, name)
+        for module, name in imports_of(path)
+        if module not in listed or (listed[module] and name not in listed[module] | {""})
+    ]
+    assert private == []
+
+
+def test_the_supported_paths_are_the_facades() -> None:
+    """The table names every stub and namespace, and names that exist."""
+    stubs = {".".join(path.parent.relative_to(ROOT.parent).parts) for path in ROOT.rglob("__init__.pyi")}
+    listed = supported_paths()
+    assert stubs <= set(listed)
+    for module, names in listed.items():
+        assert all(hasattr(importlib.import_module(module), name) for name in names)

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import shuffledp
+import shuffledp.mechanisms.base
 
 ROOT = Path(shuffledp.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -86,7 +87,9 @@ def exported() -> list[str]:
     return list(listed(ROOT))
 
 
-@pytest.mark.parametrize("package", [shuffledp, shuffledp.collection], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [shuffledp, shuffledp.collection, shuffledp.mechanisms.base], ids=lambda package: package.__name__
+)
 def test_programs_and_type_checkers_see_the_same_names(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each from the module that the other list says; and nothing is missing where names are listed."""
     assert package.__file__ is not None

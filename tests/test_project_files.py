@@ -75,7 +75,7 @@ def test_one_version() -> None:
 def test_the_version_is_stated_once() -> None:
     """pyproject.toml points to the one place in the package."""
     assert "version" not in PROJECT
-    assert SETTINGS["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "shuffledp._core.version.__version__"}
+    assert SETTINGS["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "shuffledp._core.__version__"}
     stating = [path for path in PACKAGE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text("utf-8"), re.M)]
     assert stating == [PACKAGE / "_core" / "version.py"]
 

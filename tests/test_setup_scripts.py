@@ -17,7 +17,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 # How long a child may take before a test calls it hung; no test passes or fails by being slower than another.
 PATIENCE = 120
-VERSION = "src/shuffledp/_core/version.py"
+VERSION = "src/shuffledp/_core/__init__.py"
 VERIFIER = ("packages/shuffledp-verify/pyproject.toml", "packages/shuffledp-verify/src/shuffledp_verify/__init__.py")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -24,29 +24,29 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The folder to write to: a CSV and a PNG for each item.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Tables and figures of the papers, as printed, as published, as proved."""
+    """Reproduce tables and figures of the papers: as printed, as published, as proved."""
     if out is None:
         _print_items()
         return
     if all_ == bool(items):
         raise ValueError("reproduce: give either items or --all.")
-    chosen = list(ITEMS) if all_ else find_items(items or [])
+    selected = list(ITEMS) if all_ else find_items(items or [])
     plotting.require_matplotlib()
     if out.exists() and not out.is_dir():
         raise ValueError(f"reproduce: --out must be a folder, got {out}.")
     out.mkdir(parents=True, exist_ok=True)
-    found = []
-    for place, item in enumerate(chosen, 1):
+    results = []
+    for place, item in enumerate(selected, 1):
         start = time.process_time()
         sheet = reproduce(item, out, ProgressBars())
         output.print_note(
-            f"{place} of {len(chosen)}: {item.name}, {time.process_time() - start:.1f} s of processor time."
+            f"{place} of {len(selected)}: {item.name}, {time.process_time() - start:.1f} s of processor time."
         )
-        found.append((item, sheet))
+        results.append((item, sheet))
     if json:
-        typer.echo(format_json({"items": [_to_document(*one) for one in found]}))
+        typer.echo(format_json({"items": [_to_document(*result) for result in results]}))
         return
-    for item, sheet in found:
+    for item, sheet in results:
         output.print_text(f"\n[{item.paper}] {item.reference}: {item.title}")
         for verdict in sheet.verdicts:
             output.print_text(f"  {verdict.verdict_text}: {verdict.claim}")

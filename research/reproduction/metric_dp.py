@@ -18,14 +18,14 @@ from shuffledp.privacy.metric_space import DistanceMatrix
 FIGURE_13_USERS = (1_000, 100_000)
 DISTANCES = (0.1, 1.0, 3.0, 5.0)
 MIN_CLONE_SUM_FACTOR, MAX_CLONE_SUM = 1.05, 1000.0
-"""Range of the clone sum: from NEAREST·(e^D(a,b) + 1) to FURTHEST."""
+"""Range of the clone sum: from MIN_CLONE_SUM_FACTOR·(e^D(a,b) + 1) to MAX_CLONE_SUM."""
 POINTS_PER_LINE = 5
 PUBLISHED_BOUNDS = {"Theorem 1": "theorem-1", "Corollary 1": "corollary-1", "Corollary 2": "corollary-2"}
 COLUMNS = ("users", "distance", "clone_sum", *PUBLISHED_BOUNDS, "clones, exact", SOUND, ATTACK)
 
 
 def triangle_matrix(distance: float, clones: float) -> DistanceMatrix:
-    """Returns points a, b and c with D(a,c) = D(b,c) + D(a,b) and e^D(a,c) + e^D(b,c) = `clones`."""
+    """Returns points a, b and c with D(a,c) = D(b,c) + D(a,b) and e^D(a,c) + e^D(b,c) = ``clones``."""
     far = math.log(clones / (math.exp(distance) + 1))
     return DistanceMatrix(np.array([[0.0, distance, distance + far], [distance, 0.0, far], [distance + far, far, 0.0]]))
 
@@ -38,13 +38,13 @@ def figure_13_row(users: int, distance: float, clones: float) -> tuple[Any, ...]
 
 
 def make_figure_13(progress: Progress) -> Sheet:
-    asked = []
+    settings = []
     for users in FIGURE_13_USERS:
         for distance in DISTANCES:
             least = MIN_CLONE_SUM_FACTOR * (math.exp(distance) + 1)
             step = (MAX_CLONE_SUM / least) ** (1 / (POINTS_PER_LINE - 1))
-            asked += [(users, distance, least * step**place) for place in range(POINTS_PER_LINE)]
-    rows = [figure_13_row(*one) for one in progress.track("Figure 13", asked)]
+            settings += [(users, distance, least * step**place) for place in range(POINTS_PER_LINE)]
+    rows = [figure_13_row(*one) for one in progress.track("Figure 13", settings)]
     panels = []
     for users in FIGURE_13_USERS:
         for distance in DISTANCES:

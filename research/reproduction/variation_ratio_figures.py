@@ -39,7 +39,7 @@ SETTINGS = ((10_000, 16), (10_000, 128), (100_000, 16), (100_000, 128))
 
 @dataclass(frozen=True)
 class Savings:
-    """Relative savings in ε of the published bound, one for every point of the figure."""
+    """The relative savings in ε of the published bound, one for every point of the figure."""
 
     over_earlier: list[float]
     over_clones: list[float]
@@ -238,13 +238,13 @@ def make_figure_3(progress: Progress) -> Sheet:
     for users, target in progress.track("Figure 3", [(n, e) for n in FIGURE_3_USERS for e in TARGETS]):
         delta = 0.01 / users
         try:
-            asked = calibrate(
+            calibrated = calibrate(
                 CheuZhilyaev, options=16, users=users, epsilon=target, delta=delta, bound="protocol-published"
             )
         except NotApplicable:
             continue
         setting = f"n = {users:,}, whatever d"
-        rows.append(protocol_row(setting, f"f = {asked.value:.5g}", asked.mechanism, users, delta, target))
+        rows.append(protocol_row(setting, f"f = {calibrated.value:.5g}", calibrated.mechanism, users, delta, target))
     none = [row for row in rows if row[4] <= 0.1]
     verdicts = [
         ClaimVerdict(
@@ -375,15 +375,14 @@ def make_figure_5(progress: Progress) -> Sheet:
         ClaimVerdict(
             "seventy_five_percent",
             f"“75% saved over basic composition”: {format_percent_range(basic)}; attacks show that no sound bound "
-            f"saves more than "
-            f"{100 * max(attacked):.0f}% (CO-1, CO-2).",
+            f"saves more than {100 * max(attacked):.0f}% (CO-1, CO-2).",
             max(basic) >= 0.745,
         ),
         ClaimVerdict(
             "separate_cohorts",
             f"“80–95% saved over separate cohorts”: {format_percent_range(worst[2048])} for d = 2048 against the "
-            f"worst level, "
-            f"{format_percent_range(worst[64])} for d = 64; against the best level {format_percent_range(best)}.",
+            f"worst level, {format_percent_range(worst[64])} for d = 64; against the best level "
+            f"{format_percent_range(best)}.",
             min(worst[64] + worst[2048] + best) >= 0.795,
         ),
     ]

@@ -90,8 +90,8 @@ def total_variation(mechanism: Mechanism) -> float:
 
 
 def largest_total_variation(rows: Rows) -> float:
-    found = (sum(abs(a - b) for a, b in zip(one, two, strict=True)) / 2 for one, two in itertools.combinations(rows, 2))
-    return float(max(found))
+    pairs = itertools.combinations(rows, 2)
+    return float(max(sum(abs(a - b) for a, b in zip(one, two, strict=True)) / 2 for one, two in pairs))
 
 
 def largest_ratio(above: Rows, below: Rows) -> float:
@@ -101,7 +101,7 @@ def largest_ratio(above: Rows, below: Rows) -> float:
 
 
 PARAMETER_COLUMNS = ("mechanism", "instance", "printed", "published", "sound", "attack", "print_is")
-"""The last column but one is the total variation found by enumeration."""
+"""The last column but one is the total variation, by enumeration."""
 
 
 def parameter_chart(title: str, rows: Sequence[ParameterRow]) -> Chart:
@@ -212,14 +212,18 @@ def make_tables_1_5_6(progress: Progress) -> Sheet:
         two = tables_5_and_6_rows()
         advance(1)
     rows = [*one, *two]
-    said = {
+    by_verdict = {
         word: [row.name for row in rows if row.comparison == word]
         for word in ("right", "sound, not tight", "too small")
     }
     verdicts = [
-        ClaimVerdict("parameters", f"{len(said['right'])} of {len(rows)} printed β are those of the mechanism.", True),
-        ClaimVerdict("too_small", f"Too small as printed: {', '.join(said['too small'])}.", not said["too small"]),
-        ClaimVerdict("not_tight", f"Sound, but not tight: {', '.join(said['sound, not tight'])}.", True),
+        ClaimVerdict(
+            "parameters", f"{len(by_verdict['right'])} of {len(rows)} printed β are those of the mechanism.", True
+        ),
+        ClaimVerdict(
+            "too_small", f"Too small as printed: {', '.join(by_verdict['too small'])}.", not by_verdict["too small"]
+        ),
+        ClaimVerdict("not_tight", f"Sound, but not tight: {', '.join(by_verdict['sound, not tight'])}.", True),
     ]
     panels = [parameter_chart("Table 1, ε = 1", one), parameter_chart("Tables 5 and 6, ε = 1", two)]
     return Sheet(
@@ -379,13 +383,13 @@ def make_table_3(progress: Progress) -> Sheet:
         "sound": [(row[4], float(place)) for place, row in enumerate(shown)],
         "attained, by enumeration": [(row[5], float(place)) for place, row in enumerate(shown)],
     }, [row[0] for row in shown])  # fmt: skip
-    told = "; ".join(f"{row[0]}: {row[1]} is {row[5]:.4g}, not {row[2]:.4g}" for row in off)
+    errors = "; ".join(f"{row[0]}: {row[1]} is {row[5]:.4g}, not {row[2]:.4g}" for row in off)
     verdicts = [
         ClaimVerdict(
             "protocols", f"{len(rows) - len(off)} of {len(rows)} printed parameters are those of the messages.", True
         ),
         ClaimVerdict(
-            "collisions", f"{told}: balls that collide tell nothing, so that the print is sound, not tight.", True
+            "collisions", f"{errors}: balls that collide tell nothing, so that the print is sound, not tight.", True
         ),
         ClaimVerdict(
             "cheu", "The pair of Cheu–Zhilyaev's parameters is no upper bound (VR-4), though they are right.", False
@@ -466,7 +470,7 @@ def _last_digit_unit(printed: str) -> Decimal:
 
 
 def count_digit_units(found: float, printed: str) -> int:
-    """Returns the difference between the printed number and `found`, rounded up alike, in units of the last digit."""
+    """Returns the difference between the printed number and ``found``, rounded up alike, in units of the last digit."""
     return int((Decimal(printed) - Decimal(format_rounded_up(found, printed))) / _last_digit_unit(printed))
 
 
@@ -518,8 +522,7 @@ def make_table_4(progress: Progress) -> Sheet:
             "table_4_program",
             f"With what the authors' program adds to δ for counts it does not sum (up to a tenth of δ at n ≥ 10^6), "
             f"{sum(matched)} of 24 are as printed: {len(TRUNCATED_ROWS)} at ε0 = 5 cut off after the last digit, the "
-            f"others "
-            "rounded up.",
+            "others rounded up.",
             all(matched),
         ),
         ClaimVerdict(

@@ -12,8 +12,8 @@ from plain_docstring import escaped
 
 from shuffledp import Mechanism
 
-SPACES = ("shuffledp", "shuffledp.bounds", "shuffledp.collection", "shuffledp.metric", "shuffledp.spark",
-          "shuffledp.tasks", "shuffledp.testing", "shuffledp.tradeoff")  # fmt: skip
+SPACES = ("shuffledp", "shuffledp.bounds", "shuffledp.collection", "shuffledp.mechanisms.base", "shuffledp.metric",
+          "shuffledp.spark", "shuffledp.tasks", "shuffledp.testing", "shuffledp.tradeoff")  # fmt: skip
 TITLES = {
     "bounds": "Amplification: what shuffling gives",
     "composition": "Rounds, groups, Rényi",
@@ -36,7 +36,7 @@ TITLES = {
     "mechanisms.mean": "Mechanisms: means of numbers",
     "mechanisms.vector": "Mechanisms: means of vectors",
     "mechanisms.itemset": "Mechanisms: sets",
-    "mechanisms.keyvalue": "Mechanisms: keys with values",
+    "mechanisms.key_value": "Mechanisms: keys with values",
     "mechanisms.metric": "Mechanisms: places and distances",
     "mechanisms.dummies": "Mechanisms: messages among dummies",
     "mechanisms.correlated_noise": "Mechanisms: noise that users share",
@@ -54,6 +54,7 @@ PARTS = (
     ("shuffledp.privacy.noisy_gradient_step", "tradeoff"),
     ("shuffledp.privacy.metric_space", "metric"),
     ("shuffledp.bounds.metric", "metric"),
+    ("shuffledp.sampling", "mechanisms.base"),
 )
 """The parts of names whose module does not begin with the name of a part."""
 

@@ -24,7 +24,7 @@ def resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Replaces ``repo:path#L3`` by the address of that file's page; warns if the file does not exist."""
     from sphinx.util import logging
 
-    for link in doctree.findall(nodes.proposal):
+    for link in doctree.findall(nodes.reference):
         target = link.get("refuri", "")
         if not target.startswith("repo:"):
             continue

@@ -2,7 +2,8 @@
 
 The public interface is the list of names exported here: functions and their results, every mechanism under its own name
 (``shuffledp.KRR``, ``shuffledp.OUE``, …), and the namespaces ``bounds``, ``collection``, ``metric``, ``spark``,
-``tasks``, ``testing``, ``tradeoff``.
+``tasks``, ``testing``, ``tradeoff``. Parts of mechanisms, for mechanisms of your own, are in
+``shuffledp.mechanisms.base``.
 
 >>> import shuffledp as sdp
 >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000)

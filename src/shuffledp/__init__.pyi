@@ -15,7 +15,7 @@ from shuffledp._core.errors import (
     NumericalError as NumericalError,
     ShuffledpError as ShuffledpError,
 )
-from shuffledp._core.version import __version__ as __version__
+from shuffledp._core import __version__ as __version__
 from shuffledp.auditing import AuditResult as AuditResult, audit as audit
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.base import Bound as Bound

@@ -60,26 +60,28 @@ class ProgramLimits:
         return None
 
 
-def run_program(words: Sequence[str], line: bytes, allowed: ProgramLimits) -> bytes:
-    """Runs a program, writes the same line to its stdin ``allowed.lines`` times, and returns its stdout."""
+def run_program(words: Sequence[str], line: bytes, limits: ProgramLimits) -> bytes:
+    """Runs a program, writes the same line to its stdin ``limits.lines`` times, and returns its stdout."""
     try:
         child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise ShuffledpError(f"audit: could not start {words[0]!r}: {error.strerror}.") from None
-    with ExitStack() as last:
+    with ExitStack() as cleanup:
         # Whatever happens, the pipes are closed and the child, and nothing else, is killed.
-        last.callback(child.wait)
-        last.callback(child.kill)
+        cleanup.callback(child.wait)
+        cleanup.callback(child.kill)
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
-        talk = _ProgramExchange(child.stdin, child.stdout, child.stderr, line, allowed)
-        last.callback(talk.close)
-        written = talk.run()
-        status = talk.status(child)
+        exchange = _ProgramExchange(child.stdin, child.stdout, child.stderr, line, limits)
+        cleanup.callback(exchange.close)
+        written = exchange.run()
+        status = exchange.status(child)
     if status != 0:
-        said = "".join(f": {text}" for text in talk.stderr_tail.decode(errors="replace").strip().splitlines()[-1:])
-        raise ShuffledpError(f"audit: the command ended with status {status}{said.rstrip('.')}.")
+        message = "".join(
+            f": {text}" for text in exchange.stderr_tail.decode(errors="replace").strip().splitlines()[-1:]
+        )
+        raise ShuffledpError(f"audit: the command ended with status {status}{message.rstrip('.')}.")
     return written
 
 
@@ -141,9 +143,9 @@ class _ProgramExchange:
         return any(key.fileobj is not self.stdin for key in self._selector.get_map().values())
 
     def _check_limits(self, written: bytearray, lines: int) -> None:
-        wrong = self.limits.describe_excess(written, lines)
-        if wrong is not None:
-            raise ShuffledpError(f"audit: {wrong}; the command was ended.")
+        excess = self.limits.describe_excess(written, lines)
+        if excess is not None:
+            raise ShuffledpError(f"audit: {excess}; the command was ended.")
 
     def _time_left(self) -> float:
         left = self._deadline - time.monotonic()
@@ -152,23 +154,23 @@ class _ProgramExchange:
         return left
 
     def _timeout_error(self) -> ShuffledpError:
-        took = f"the command took more than {self.limits.seconds:g} seconds for {self.limits.lines} values"
-        return ShuffledpError(f"audit: {took} and was ended; give it longer, or draw fewer samples.")
+        reason = f"the command took more than {self.limits.seconds:g} seconds for {self.limits.lines} values"
+        return ShuffledpError(f"audit: {reason} and was ended; allow more time, or draw fewer samples.")
 
     def _write_input(self) -> None:
         """Writes as much as the pipe takes; a program that stops reading may still write."""
         if not self._pending_input:
-            some = min(self._lines_left, max(1, CHUNK_BYTES // len(self.line)))
-            self._lines_left -= some
-            self._pending_input = memoryview(self.line * some)
+            count = min(self._lines_left, max(1, CHUNK_BYTES // len(self.line)))
+            self._lines_left -= count
+            self._pending_input = memoryview(self.line * count)
         try:
-            done = os.write(self.stdin.fileno(), self._pending_input)
+            length = os.write(self.stdin.fileno(), self._pending_input)
         except BlockingIOError:
             return
         except BrokenPipeError:
-            done = self._lines_left = 0
+            length = self._lines_left = 0
             self._pending_input = memoryview(b"")
-        self._pending_input = self._pending_input[done:]
+        self._pending_input = self._pending_input[length:]
         if not self._pending_input and not self._lines_left:
             self._close_input()
 
@@ -179,13 +181,13 @@ class _ProgramExchange:
 
     def _read_output(self, pipe: object) -> bytes:
         assert pipe is self.stdout or pipe is self.stderr
-        chosen = self.stdout if pipe is self.stdout else self.stderr
+        stream = self.stdout if pipe is self.stdout else self.stderr
         try:
-            piece = os.read(chosen.fileno(), CHUNK_BYTES)
+            piece = os.read(stream.fileno(), CHUNK_BYTES)
         except BlockingIOError:
             return b""
         if not piece:
-            self._selector.unregister(chosen)
+            self._selector.unregister(stream)
         return piece
 
 
@@ -270,9 +272,6 @@ class CommandSubject(Subject):
         return np.frombuffer(padded, dtype=np.uint8).reshape(count, self.width)
 
 
-# --- The audit ---
-
-
 # --- Confidence limits ---
 
 
@@ -323,10 +322,12 @@ class AuditResult(PrintableResult):
 
     @property
     def violated(self) -> bool:
+        """True if the lower bound exceeds the claimed ε."""
         return self.epsilon_lower > self.claimed
 
     @property
     def verdict(self) -> str:
+        """The outcome in words."""
         if self.violated:
             return f"BROKEN: the true ε is above the claimed {self.claimed:g}"
         return f"no violation of ε = {self.claimed:g} found"
@@ -344,7 +345,7 @@ class AuditResult(PrintableResult):
             ("confidence", f"{self.confidence:g}"),
             ("messages drawn", f"2 × {self.samples:,}"),
             ("best event", self.event),
-            ("what was audited", self.title),
+            ("audited", self.title),
         ]
 
 
@@ -394,7 +395,7 @@ def audit(
     test = [rows[half:] for rows in draws]
     proposals = list(_propose_events(train))
     error = (1.0 - confidence) / (2 * len(proposals))
-    best, event = 0.0, "nothing told the inputs apart"
+    best, event = 0.0, "no event distinguishes the inputs"
     for name, which, scorer, threshold in proposals:
         hits = [int((scorer(test[side]) >= threshold).sum()) for side in (which, 1 - which)]
         proved = _epsilon_limit(hits[0], hits[1], len(test[0]), error)
@@ -420,9 +421,9 @@ def _subject(mechanism: Mechanism | Subject, inputs: Sequence[Any] | None) -> Su
 def _claimed_epsilon(mechanism: Mechanism | Subject) -> float:
     """Returns the local ε that a mechanism claims for one user's report."""
     if isinstance(mechanism, Subject):
-        raise ValueError("audit: a Subject promises nothing of itself; give claimed.")
+        raise ValueError("audit: a Subject claims no local ε; give claimed.")
     if mechanism.local_epsilon is None:
-        raise ValueError(f"audit: {mechanism.name} promises nothing for one user's report alone; give claimed.")
+        raise ValueError(f"audit: {mechanism.name} claims no local ε for one user's report alone; give claimed.")
     return mechanism.local_epsilon
 
 
@@ -459,9 +460,9 @@ def _best_threshold(first: Scores, second: Scores) -> float | None:
     ordered = np.sort(first), np.sort(second)
     for threshold in candidates.tolist():
         hits = [len(scores) - int(np.searchsorted(scores, threshold)) for scores in ordered]
-        promise = _epsilon_limit(hits[0], hits[1], len(first), 0.01)
-        if best is None or promise > best[0]:
-            best = (promise, threshold)
+        limit = _epsilon_limit(hits[0], hits[1], len(first), 0.01)
+        if best is None or limit > best[0]:
+            best = (limit, threshold)
     return None if best is None else best[1]
 
 
@@ -519,8 +520,8 @@ def _parse_numbers(rows: Rows) -> Scores:
         return _as_keys(rows).astype(np.float64)
     except ValueError:
         wide = np.zeros((len(rows), 8), dtype=np.uint8)
-        taken = rows[:, :8]
-        wide[:, 8 - taken.shape[1] :] = taken
+        head = rows[:, :8]
+        wide[:, 8 - head.shape[1] :] = head
         return wide.view(">u8").reshape(-1).astype(np.float64)
 
 

@@ -1,11 +1,11 @@
-"""``Statement``: a guarantee in plain words, formally and by its theorem, with the conditions under which it holds."""
+"""``Statement``: a guarantee in plain words and in formal terms, with its theorem and its conditions."""
 
 from __future__ import annotations
 
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flint import arb
 
-from shuffledp._core import formatting, validation
+from shuffledp._core import __version__, formatting, validation
 from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
@@ -27,7 +27,6 @@ from shuffledp._core.formatting import (
     format_rounded_up,
     format_settings,
 )
-from shuffledp._core.version import __version__
 from shuffledp.bounds.participation import Participation
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.numerics.intervals import precision, round_down, round_up
@@ -50,8 +49,7 @@ At distance 0 the exception would have no bound: δ alone bounds no likelihood r
 
 @dataclass(frozen=True)
 class Belief:
-    """The largest posterior ``posterior`` of a guess with prior ``prior``, except with probability
-    ``exception_probability``.
+    """An upper bound of an attacker's posterior belief, except with probability ``exception_probability``.
 
     Theorem: let P be the law of the attacker's view if the person's value is X, Q the law if it is any other (any
     mixture), and D_{e^ε}(P‖Q) ≤ δ. Bayes: the posterior odds are the prior odds times P/Q. With t > 0 and
@@ -68,20 +66,20 @@ class Belief:
 
     @classmethod
     def from_guarantee(cls, epsilon: float, delta: float, before: float = 0.5) -> Belief:
-        """Returns the belief in the least tenth of a percent that leaves LEAST_ROOM above ε."""
+        """Returns the belief, rounded up to a tenth of a percent that is at least ``MIN_LOG_ODDS_MARGIN`` above ε."""
         before = validation.open_probability("Belief", "before", before)
         if math.isinf(epsilon):
             return cls(before, 1.0, 0.0)
         with precision(BITS):
             odds = arb(before) / (1 - arb(before))
-            reached = odds * (arb(epsilon) + MIN_LOG_ODDS_MARGIN).exp()
-            step = math.ceil(round_up(reached / (1 + reached)) * PROBABILITY_STEPS)
+            posterior_odds = odds * (arb(epsilon) + MIN_LOG_ODDS_MARGIN).exp()
+            step = math.ceil(round_up(posterior_odds / (1 + posterior_odds)) * PROBABILITY_STEPS)
             if step >= PROBABILITY_STEPS:
                 return cls(before, 1.0, 0.0)
             after = arb(step) / PROBABILITY_STEPS
-            room = (after / (1 - after) / odds).log() - arb(epsilon)
-            exception = round_up(arb(delta) / -((-room).expm1()))
-        assert round_down(room) > 0, "told above what is reached"
+            margin = (after / (1 - after) / odds).log() - arb(epsilon)
+            exception = round_up(arb(delta) / -((-margin).expm1()))
+        assert round_down(margin) > 0, "the stated log odds are above ε"
         return cls(before, step / PROBABILITY_STEPS, min(1.0, exception), delta)
 
     def sentence(self) -> str:
@@ -89,23 +87,23 @@ class Belief:
         before = _format_percent(self.prior)
         if self.posterior >= 1.0:
             return (
-                f"Somebody who is {before} sure beforehand that a person said something particular may become "
-                f"more than 99.9% sure afterwards: this promises next to nothing."
+                f"Anyone who is {before} sure of a person's value beforehand may be more than 99.9% sure of it "
+                f"afterwards: this guarantee is next to nothing."
             )
         return (
-            f"Whoever is {before} sure beforehand that a person said something particular, and knows what everybody "
-            f"else said, is at most {_format_percent(self.posterior)} sure afterwards{self._describe_exception()}."
+            f"Anyone who is {before} sure of a person's value beforehand, and knows everybody else's, is at most "
+            f"{_format_percent(self.posterior)} sure of it afterwards{self._describe_exception()}."
         )
 
     def _describe_exception(self) -> str:
-        """Returns the probability of becoming surer, with the remark that it is not a second δ."""
+        """Returns the probability that somebody becomes surer; it follows from ε and δ, and is not a second δ."""
         if not self.exception_probability:
             return ""
-        chance = format_exact(float(format_rounded_up(self.exception_probability, 2)))
+        probability = format_exact(float(format_rounded_up(self.exception_probability, 2)))
+        delta = format_exact(float(format_rounded_up(self.delta)))
         return (
-            f", except with probability {chance}: that is how likely messages are from which they become surer, and it "
-            f"follows from ε and δ = {format_exact(float(format_rounded_up(self.delta)))} together, to which it adds "
-            f"nothing"
+            f", except with probability {probability}; this exception is a consequence of ε and δ = {delta}, not an "
+            f"additional one"
         )
 
 
@@ -141,7 +139,7 @@ CITATIONS: dict[str, str] = {
 }
 """Full citations by key, as in docs/theorems.md, which has the proof of every theorem."""
 
-_KEY = re.compile(r"\[([A-Z]+\d*)[\]\s]")
+_CITATION_KEY = re.compile(r"\[([A-Z]+\d*)[\]\s]")
 
 
 def find_citations(theorem: str) -> list[str]:
@@ -150,29 +148,22 @@ def find_citations(theorem: str) -> list[str]:
     >>> find_citations("privacy blanket [PB]")
     ['[PB] B. Balle, J. Bell, A. Gascón, K. Nissim, The Privacy Blanket of the Shuffle Model, 2019']
     """
-    return [f"[{key}] {CITATIONS[key]}" for key in dict.fromkeys(_citation_keys(theorem)) if key in CITATIONS]
-
-
-def _citation_keys(theorem: str) -> Iterator[str]:
-    for found in _KEY.finditer(theorem):
-        yield found[1]
+    return [f"[{key}] {CITATIONS[key]}" for key in dict.fromkeys(_CITATION_KEY.findall(theorem)) if key in CITATIONS]
 
 
 # --- Conditions of a guarantee ---
 
 
-SHUFFLER_CONDITION = "The shuffler hands on neither the order of the messages nor their senders."
-NEIGHBOURS_CONDITION = "It hides a person's value, not her taking part (neighbours replace a value)."
+SHUFFLER_CONDITION = "The shuffler reveals neither the order of the messages nor their senders."
+NEIGHBOURS_CONDITION = "It hides a person's value, not their participation (neighbouring datasets replace one value)."
 RANDOMNESS_CONDITION = "All run this randomizer, with fresh secret randomness, and send nothing else."
 SECRET_SAMPLE_CONDITION = "Nobody learns who was drawn."
-NONRESPONSE_CONDITION = (
-    "Whether a person who is drawn takes part depends neither on their value nor on who else was drawn."
-)
+NONRESPONSE_CONDITION = "Whether a drawn person takes part depends neither on their value nor on who else was drawn."
 
 
 def conditions(
     randomizer: Randomizer,
-    schedule: Participation,
+    participation: Participation,
     *,
     colluding: int = 0,
     per_person: int = 1,
@@ -183,58 +174,59 @@ def conditions(
 
     Args:
         randomizer: The local randomizer that every user runs.
-        schedule: The users, how they are drawn, and the number of rounds.
-        colluding: Number of counted users who may reveal to the analyst what they sent.
+        participation: Users of each round, and the number of rounds.
+        colluding: Number of these users who may reveal to the analyst what they sent.
         per_person: Largest number of rows of one person.
-        rows: True if the guarantee is about rows of a table, each taken as a person.
-        by_id: True if a column of the table says whose row it is.
+        rows: True if the guarantee is about rows of a table, each of which counts as a person.
+        by_id: True if a column of the table identifies the person of each row.
 
     Returns:
         One sentence for each condition.
 
     >>> import shuffledp as sdp
-    >>> found = conditions(sdp.KRR(1.0, options=4), sdp.Participation(1000, 5000, rounds=3), colluding=10)
-    >>> for sentence in found[1:3]: print(sentence)
-    At least 990 of the 1,000 users of a round are honest; up to 10 may tell what they sent.
+    >>> sentences = conditions(sdp.KRR(1.0, options=4), sdp.Participation(1000, 5000, rounds=3), colluding=10)
+    >>> for sentence in sentences[1:3]: print(sentence)
+    At least 990 of the 1,000 users of a round are honest; up to 10 may reveal what they sent.
     Nobody learns who was drawn.
     """
     return (
         SHUFFLER_CONDITION,
-        _honesty_condition(schedule, colluding),
-        *((SECRET_SAMPLE_CONDITION,) if schedule.is_sampled else ()),
-        *((NONRESPONSE_CONDITION,) if schedule.came is not None else ()),
+        _honesty_condition(participation, colluding),
+        *((SECRET_SAMPLE_CONDITION,) if participation.is_sampled else ()),
+        *((NONRESPONSE_CONDITION,) if participation.came is not None else ()),
         _contribution_condition(per_person, rows, by_id),
         RANDOMNESS_CONDITION,
         *randomizer.premises(),
         NEIGHBOURS_CONDITION,
-        *_rounds_condition(schedule),
+        _rounds_condition(participation),
     )
 
 
-def _honesty_condition(schedule: Participation, colluding: int) -> str:
-    users, some = f"{schedule.participants:,}", " of a round" if schedule.rounds > 1 or schedule.is_sampled else ""
-    if schedule.rate is not None and schedule.came is None:
-        whole = f"{schedule.of:,} people flip the coin that decides whether they take part"
-        return f"{whole}, up to {colluding:,} of whom may tell all they know." if colluding else f"{whole}, honestly."
+def _honesty_condition(participation: Participation, colluding: int) -> str:
+    if participation.rate is not None and participation.came is None:
+        people = f"{participation.of:,} people honestly flip the coin that decides whether they take part"
+        return f"{people}, up to {colluding:,} of whom may reveal all they know." if colluding else f"{people}."
+    several = participation.rounds > 1 or participation.is_sampled
+    users = f"{participation.participants:,} users{' of a round' if several else ''}"
     if not colluding:
-        return f"All {users} users{some} are honest: none tells what she sent, none is made up."
-    honest = f"{schedule.participants - colluding:,}"
-    return f"At least {honest} of the {users} users{some} are honest; up to {colluding:,} may tell what they sent."
+        return f"All {users} are honest: no user reveals their message, and none is fabricated."
+    honest = f"{participation.participants - colluding:,}"
+    return f"At least {honest} of the {users} are honest; up to {colluding:,} may reveal what they sent."
 
 
 def _contribution_condition(per_person: int, rows: bool, by_id: bool) -> str:
     if by_id:
-        most = "" if per_person == 1 else f", of whom at most {per_person:,} rows are used"
-        return f"Each id of the users' column is another person{most}."
+        limit = "" if per_person == 1 else f", of whom at most {per_person:,} rows are used"
+        return f"Each id in the users' column is a different person{limit}."
     if per_person > 1:
         return f"No person has more than {per_person:,} rows."
-    return "Each row is another person." if rows else "Each person takes part once in a round."
+    return "Each row is a different person." if rows else "Each person takes part once per round."
 
 
-def _rounds_condition(schedule: Participation) -> tuple[str, ...]:
-    if schedule.rounds == 1:
-        return ("Nothing else is released about the same people: guarantees add up.",)
-    return (f"Nothing but these {schedule.rounds:,} rounds is released about the same people: guarantees add up.",)
+def _rounds_condition(participation: Participation) -> str:
+    rounds = participation.rounds
+    subject = "Nothing else is" if rounds == 1 else f"Nothing but these {rounds:,} rounds is"
+    return f"{subject} released about the same people: privacy losses add up."
 
 
 # --- Warning about a large δ ---
@@ -255,18 +247,16 @@ def delta_warnings(delta: float | None, users: int) -> list[str]:
     >>> delta_warnings(1e-8, 10**6)
     []
     >>> print(*delta_warnings(1e-6, 10**6))
-    δ = 1e-6 is not far below 1/n with n = 1,000,000: it allows to publish somebody's value with probability 63.3%; \
+    δ = 1e-6 is not far below 1/n with n = 1,000,000: it allows publishing somebody's value with probability 63.3%; \
 take 1e-8 or less.
     """
     if delta is None or not 0.0 < delta < 1.0 or delta * users <= MAX_DELTA_TIMES_USERS * (1 + 1e-9):
         return []
-    chance = -math.expm1(users * math.log1p(-delta))
+    probability = format_percentage(float(format_rounded_up(-math.expm1(users * math.log1p(-delta)), 3)))
     better = 10.0 ** math.floor(math.log10(MAX_DELTA_TIMES_USERS / users) + 1e-9)
-    told = format_percentage(float(format_rounded_up(chance, 3)))
     return [
-        f"δ = {format_exact(delta)} is not far below 1/n with n = {users:,}: it allows to publish somebody's value "
-        f"with "
-        f"probability {told}; take {format_exact(better)} or less."
+        f"δ = {format_exact(delta)} is not far below 1/n with n = {users:,}: it allows publishing somebody's value "
+        f"with probability {probability}; take {format_exact(better)} or less."
     ]
 
 
@@ -312,7 +302,7 @@ class Heading(PageBlock):
 
 @dataclass(frozen=True)
 class Paragraph(PageBlock):
-    """A paragraph; ``is_lead`` marks the one to read if nothing else is."""
+    """A paragraph; ``is_lead`` marks the most important one."""
 
     text: str
     is_lead: bool = False
@@ -356,7 +346,7 @@ class FactTable(PageBlock):
 
 @dataclass(frozen=True)
 class CommandBlock(PageBlock):
-    """A command line as it was typed."""
+    """A command line, verbatim."""
 
     text: str
 
@@ -371,9 +361,8 @@ class CommandBlock(PageBlock):
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns a Markdown table with escaped cells."""
-    lines = [head, *rows]
-    told = ["| " + " | ".join(formatting.escape_markdown(cell) for cell in line) + " |" for line in lines]
-    return "\n".join([told[0], "| " + " | ".join(["---"] * len(head)) + " |", *told[1:]])
+    lines = ["| " + " | ".join(map(formatting.escape_markdown, cells)) + " |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "| " + " | ".join(["---"] * len(head)) + " |", *lines[1:]])
 
 
 def format_markdown(blocks: Sequence[PageBlock]) -> str:
@@ -384,10 +373,8 @@ def format_markdown(blocks: Sequence[PageBlock]) -> str:
 def format_html(title: str, blocks: Sequence[PageBlock]) -> str:
     """Returns the page as one HTML file that loads nothing."""
     body = "\n".join(block.html() for block in blocks)
-    head = (
-        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_escape_html(title)}</title>'
-    )
-    head = f"<head>{head}<style>{PAGE_STYLE}</style></head>"
+    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head = f"<head>{meta}<title>{_escape_html(title)}</title><style>{PAGE_STYLE}</style></head>"
     return f'<!doctype html>\n<html lang="en">{head}\n<body>\n{body}\n</body></html>\n'
 
 
@@ -421,22 +408,22 @@ DEFINITION = (
     "Definition ((ε, δ)-differential privacy of the shuffled messages): for every two datasets that differ in one "
     "person's value, and every set S of multisets of messages, Pr[messages in S] under the one is at most "
     "e^ε · Pr[messages in S] under the other, plus δ. In other words, the hockey-stick divergence of order e^ε between "
-    "the two laws is at most δ, both ways round."
+    "the two laws is at most δ in both directions."
 )
 SECONDARY_DIGITS = 4
-"""Digits of the numbers beside the guarantee; its own ε and δ have as many as a certificate."""
+"""Number of digits of the numbers beside the guarantee; its own ε and δ have as many as a certificate."""
 
 
 @dataclass(frozen=True)
 class Statement(PrintableResult):
-    """A guarantee to defend or to sign: the promise, its theorem, the conditions, and what attackers can do.
+    """A guarantee in words: its theorem, its conditions, and the power of attacks.
 
     Args:
         value: A value of a privacy curve, ε at a δ or δ at an ε.
         conditions: The sentences of ``conditions``.
         disclosed_sample_value: The same value if everybody learns who was drawn; None if users are not drawn.
-        curve: The privacy curve, for the sentence about attackers; None to leave it out.
-        command: The command that computes the number again.
+        curve: The privacy curve, for the sentence about attackers; None to omit it.
+        command: The command that computes the same number.
         facts: Further labelled rows for the table.
         date: Date of the statement, by default today's (UTC).
 
@@ -446,10 +433,10 @@ class Statement(PrintableResult):
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(2.0, options=16), users=10_000)
-    >>> told = sdp.Statement(curve.epsilon(delta=1e-6), ("Nobody cheats.",), date="2026-01-31")
-    >>> print(told.plain_sentence()[:66])
-    Whoever is 50% sure beforehand that a person said something partic
-    >>> "0.06749029" in told.markdown()
+    >>> statement = sdp.Statement(curve.epsilon(delta=1e-6), ("Nobody cheats.",), date="2026-01-31")
+    >>> print(statement.plain_sentence()[:53])
+    Anyone who is 50% sure of a person's value beforehand
+    >>> "0.06749029" in statement.markdown()
     True
     """
 
@@ -471,14 +458,16 @@ class Statement(PrintableResult):
 
     @property
     def epsilon(self) -> float:
+        """The promised ε."""
         return self.value.upper if self.value.delta is not None else float(self.value.epsilon or 0.0)
 
     @property
     def delta(self) -> float:
+        """The promised δ."""
         return self.value.upper if self.value.delta is None else self.value.delta
 
     def _format_pair(self) -> tuple[str, str]:
-        """Returns the texts of ε and δ: the given one as it was given, the computed one rounded up."""
+        """Returns the texts of ε and δ: the input verbatim, the result rounded up."""
         if self.value.delta is not None:
             return format_rounded_up(self.value.upper, GUARANTEE_DIGITS), format_exact(self.value.delta)
         return format_exact(self.epsilon), format_rounded_up(self.value.upper, GUARANTEE_DIGITS)
@@ -507,24 +496,21 @@ class Statement(PrintableResult):
         """Returns the sentence about the best known attack."""
         lower = self.value.lower
         if lower is None:
-            return "No attack is known that shows how far the number is from the best possible one."
+            return "No attack is known that shows how close the number is to the best possible one."
         name = "ε" if self.value.delta is not None else "δ"
         return (
             f"A concrete attack on a constructed dataset achieves {name} = "
-            f"{format_rounded_down(lower, SECONDARY_DIGITS)}: nobody can "
-            f"prove less for the same messages."
+            f"{format_rounded_down(lower, SECONDARY_DIGITS)}: nobody can prove less for the same messages."
         )
 
     def attack_power_sentence(self) -> str:
         """Returns the sentence on the power of tests for one person's value; empty without a curve."""
         if self.curve is None:
             return ""
-        power = AttackRisk(self.curve).tpr(FALSE_ALARM_RATE).value
-        most = format_rounded_up(100 * power, 3)
+        power = format_rounded_up(100 * AttackRisk(self.curve).tpr(FALSE_ALARM_RATE).value, 3)
         return (
-            f"An attacker who accepts {FALSE_ALARM_RATE:.0%} false alarms finds out a person's value in at most "
-            f"{most}% of "
-            f"the cases in which it is the one looked for (guessing alone finds {FALSE_ALARM_RATE:.0%})."
+            f"An attacker who accepts {FALSE_ALARM_RATE:.0%} false alarms recognizes a person's value in at most "
+            f"{power}% of the cases (a random guess: {FALSE_ALARM_RATE:.0%})."
         )
 
     def disclosed_sample_sentence(self) -> str:
@@ -532,10 +518,10 @@ class Statement(PrintableResult):
         if self.disclosed_sample_value is None:
             return ""
         if self.value.delta is not None:
-            left = format_epsilon_equation(self.disclosed_sample_value.upper, SECONDARY_DIGITS)
+            guarantee = format_epsilon_equation(self.disclosed_sample_value.upper, SECONDARY_DIGITS)
         else:
-            left = f"δ = {format_rounded_up(self.disclosed_sample_value.upper, SECONDARY_DIGITS)}"
-        return f"If it becomes known who was drawn, those are left with {left}."
+            guarantee = f"δ = {format_rounded_up(self.disclosed_sample_value.upper, SECONDARY_DIGITS)}"
+        return f"If it becomes known who was drawn, the guarantee for these people is only {guarantee}."
 
     # --- Text and pages ---
 
@@ -545,12 +531,11 @@ class Statement(PrintableResult):
 
     def summary(self) -> list[Row]:
         """Returns the labelled lines that ``print`` shows."""
-        below = self.attack_sentence()
         return [
             ("in words", self.plain_sentence()),
             ("formally", self.formal_sentence()),
-            ("by", self.theorem_sentence()),
-            ("from below", below),
+            ("proof", self.theorem_sentence()),
+            ("best attack", self.attack_sentence()),
         ]
 
     @property
@@ -575,16 +560,16 @@ class Statement(PrintableResult):
                 filter(None, (self.attack_power_sentence(), self.disclosed_sample_sentence(), self.attack_sentence())),
             ),
             Heading("Conditions"),
-            Paragraph("The promise holds if all of these are so:"),
+            Paragraph("The guarantee holds under all of these conditions:"),
             ItemList(self.conditions),
-            Heading("In the field's own words"),
+            Heading("In formal terms"),
             Paragraph(self.formal_sentence()),
             Paragraph(DEFINITION),
             Paragraph(self.theorem_sentence()),
             *([ItemList(sources)] if (sources := find_citations(self.value.theorem)) else []),
             Heading("Facts"),
             FactTable(rows),
-            *([Paragraph("The same number again:"), CommandBlock(self.command)] if self.command else []),
+            *([Paragraph("Command for the same number:"), CommandBlock(self.command)] if self.command else []),
         ]
 
     def markdown(self) -> str:
@@ -600,10 +585,10 @@ class Statement(PrintableResult):
 
         Args:
             path: File to write; its ending, .md or .html, selects the format.
-            who: The caller's name at the beginning of error messages.
+            who: Prefix of error messages.
 
         Raises:
-            ValueError: If the ending is another, or the file cannot be written.
+            ValueError: If the file has another ending or cannot be written.
         """
         write_page(who, Path(path), self.heading, self.blocks())
 
@@ -612,15 +597,13 @@ def build_fact_rows(randomizer: Randomizer, users: int, rows: Sequence[Row]) -> 
     """Returns the rows on the randomizer, the number of users, and how they are drawn."""
     if isinstance(randomizer, Mechanism):
         local = randomizer.local_epsilon
-        said = [
+        alone = "no guarantee" if local is None else f"local ε = {format_rounded_up(local, SECONDARY_DIGITS)}"
+        own_rows = [
             ("mechanism", f"{randomizer.name}: {format_settings(randomizer.settings())}"),
-            (
-                "without the shuffler",
-                "nothing is promised" if local is None else f"local ε = {format_rounded_up(local, SECONDARY_DIGITS)}",
-            ),
+            ("without the shuffler", alone),
         ]
     else:
-        named = randomizer.ratio_parameters()
-        said = [("parameters", ", ".join(f"{name} = {number:.6g}" for name, number in named.items()))]
-    about = [("holds for", randomizer.covered_randomizers)] if randomizer.covered_randomizers else []
-    return [("honest users", f"{users:,}"), *rows, *said, *about]
+        parameters = randomizer.ratio_parameters()
+        own_rows = [("parameters", ", ".join(f"{name} = {number:.6g}" for name, number in parameters.items()))]
+    scope = [("holds for", randomizer.covered_randomizers)] if randomizer.covered_randomizers else []
+    return [("honest users", f"{users:,}"), *rows, *own_rows, *scope]

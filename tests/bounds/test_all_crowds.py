@@ -169,7 +169,7 @@ def test_what_is_promised_of_others_is_checked() -> None:
     kinds = other_users_from_ratios(to_rational(2.0), to_rational(2.0), to_rational(2.0)).user_pairs
     with pytest.raises(ValueError, match="0 < gamma <= 1"):
         ListedOtherUsers(0.0, symmetric=True, listed_pairs=kinds)
-    with pytest.raises(ValueError, match="expected some kinds"):
+    with pytest.raises(ValueError, match="expected some laws"):
         ListedOtherUsers(0.5, symmetric=True, listed_pairs=())
     with pytest.raises(TypeError, match="local must be True or False"):
         sdp.VariationRatio(p=3.0, beta=0.4, q=3.0, local="no")  # type: ignore[arg-type]

@@ -7,8 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from flint import arb
 
 import shuffledp as sdp
+from shuffledp.bounds import blanket
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 
 TAIL_BOUNDS = [f"blanket-{kind}" for kind in ("hoeffding", "bennett", "hoeffding-generic", "bennett-generic")]
@@ -161,3 +163,26 @@ def test_tail_bounds_never_rise(bound: str, randomizer: sdp.Mechanism, users: in
         assert curve.delta(found.upper).upper <= delta
         before = (found.upper - found.slack) * (1 - 1e-9)
         assert before <= 0 or curve.delta(before).upper >= delta
+
+
+def all_but_one(epsilon: float, options: int) -> sdp.FromTable:
+    """A uniform option, each user's own e^ε times rarer: the blanket's mass tends to e^-ε as the options grow."""
+    rare = 1 / ((options - 1) * math.exp(epsilon) + 1)
+    table = np.full((options, options), rare * math.exp(epsilon))
+    np.fill_diagonal(table, rare)
+    return sdp.FromTable(table)
+
+
+@pytest.mark.parametrize("ratio", [1.05, 1.5])
+@pytest.mark.parametrize(
+    "randomizer", [all_but_one(1.0, 30), all_but_one(2.0, 60), sdp.KRR(1.0, 2), sdp.KRR(2.0, 20)], ids=str
+)
+def test_no_randomizer_is_worse_than_the_generic_moments(randomizer: sdp.Mechanism, ratio: float) -> None:
+    """Its blanket has at least the mass of the generic one, and its G is within the generic range and mean square."""
+    local = arb(randomizer.epsilon).exp()
+    generic = blanket._Moments.generic(local, arb(ratio))
+    for pair in randomizer.blankets():
+        own = blanket._Moments.from_pair(pair, arb(ratio))
+        assert own.gamma >= generic.gamma * (1 - 1e-9)
+        for name in ("spread", "top", "square"):
+            assert getattr(own, name) <= getattr(generic, name) * (1 + 1e-9), name

@@ -24,8 +24,8 @@ def test_the_catalogue_is_compared_in_the_conformance_suite() -> None:
 def test_random_extremal_tables_against_all_datasets(seed: int) -> None:
     """On random tables with entries in ratio 1 or e^ε0, no bound is below the worst dataset, no attack above it."""
     trial = draw_random_trial(seed)
-    bounds = [bound for bound in BOUNDS if bound.guarantees]
+    sound = [bound for bound in BOUNDS if bound.guarantees]
     for users, ratio, truth in trial.exact_divergences():
-        found = bounds.check_upper_bounds(bounds, trial.mechanism, truth, users, ratio)
+        found = bounds.check_upper_bounds(sound, trial.mechanism, truth, users, ratio)
         assert [wrong for _, wrong in found if wrong] == []
         assert list(bounds.check_attack(trial.mechanism, truth, users, ratio)) == []

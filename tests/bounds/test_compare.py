@@ -104,7 +104,7 @@ def test_every_bound_along_an_axis() -> None:
             raise sdp.NotApplicable("made-up", "too large.")
         return sdp.compare(sdp.KRR(place, 4), users=500, delta=1e-5)
 
-    found = compare_along(asked, [1.0, 2.0, 3.0], axis="local-epsilon", asked=1.0, about="krr")
+    found = compare_along(asked, [1.0, 2.0, 3.0], axis="local-epsilon", marked_position=1.0, title="krr")
     lines = {line.bound: line for line in found.lines}
     assert not lines["variation-ratio-published"].guarantee
     for place in (1.0, 2.0):

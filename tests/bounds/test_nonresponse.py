@@ -78,7 +78,7 @@ def at_most(curve: PrivacyCurve, delta: float) -> Fraction:
 
 @cache
 def curve_of(came: int, drawn: Fraction | int, failure: float, colluding: int = 0) -> PrivacyCurve:
-    how = {"rate": drawn} if isinstance(drawn, Fraction) else {"asked": drawn}
+    how = {"rate": drawn} if isinstance(drawn, Fraction) else {"drawn": drawn}
     return nonresponse(TABLE, came, PEOPLE, failure=failure, colluding=colluding, up_to=0.3, **how)  # type: ignore[arg-type]
 
 
@@ -188,8 +188,8 @@ def test_an_attack_that_breaks_the_planned_coins_does_not_break_this(respondents
     (40, 1_000, {"rate": Fraction(1, 10)}, 0.0936),
     (820, 10_000, {"rate": Fraction(1, 10)}, 0.0120),
     (9_450, 100_000, {"rate": Fraction(1, 10)}, 0.00300),
-    (35, 2_000, {"asked": 200}, 0.1019),
-    (200, 2_000, {"asked": 200}, 0.02735),
+    (35, 2_000, {"drawn": 200}, 0.1019),
+    (200, 2_000, {"drawn": 200}, 0.02735),
 ])  # fmt: skip
 def test_how_sharp_it_is(came: int, of: int, how: dict[str, int], most: float) -> None:
     """KRR(1, 4) at δ = 1e-6: above the share of all people, which is no proof, and below what is known of who came."""
@@ -216,14 +216,14 @@ def test_the_curve() -> None:
     assert curve.delta(value.upper).upper <= 1e-6
     ten = sdp.compose(curve, 10).epsilon(1e-6).upper
     assert value.upper < ten < 10 * value.upper
-    with pytest.raises(ValueError, match="expected asked or rate, got neither"):
+    with pytest.raises(ValueError, match="expected drawn or rate, got neither"):
         nonresponse(sdp.KRR(1.0, 4), 30, 500, failure=1e-7)
 
 
 def test_more_people_than_were_drawn_are_no_sample() -> None:
     """The function refuses them; a schedule counts them as people who are known."""
     with pytest.raises(ValueError, match="came must be at most the 200 people who can have been drawn, got 210"):
-        nonresponse(sdp.KRR(1.0, 4), 210, 2_000, asked=200, failure=5e-7)
+        nonresponse(sdp.KRR(1.0, 4), 210, 2_000, drawn=200, failure=5e-7)
     assert Participation(200, 2_000).with_respondents(210, 1e-6) == Participation(210)
     assert Participation(200, 2_000).with_respondents(150, 0.01) == Participation(150)
     few = Participation(200, 2_000, rounds=5).with_respondents(150, 1e-6)

@@ -137,7 +137,7 @@ def test_it_cannot_pass_for_one_of_ours() -> None:
         name = "best"
 
     for bound in (Optimal(), Best()):
-        with pytest.raises(ValueError, match=r"needs a name of its own, got .* which is one of shuffledp's\."):
+        with pytest.raises(ValueError, match=r"must not be one of shuffledp's, got .* with the name"):
             sdp.amplify(KRR, 1000, bound=["clone", bound])
     assert not sdp.amplify(KRR, 1000, bound=[OptimalBound()]).note
 
@@ -147,7 +147,7 @@ def test_it_cannot_pass_for_one_of_ours() -> None:
     [
         ([], ValueError, "at least one bound"),
         ([Tiny(), Tiny()], ValueError, "expected each bound once, got 'tiny' 2 times"),
-        ([Nameless()], TypeError, "Nameless must say its name, a text"),
+        ([Nameless()], TypeError, "Nameless must have a name, a text"),
         ([Tiny], TypeError, "must be a name, a Bound object or a list"),
         ([3], TypeError, "must be a name, a Bound object or a list"),
         (["clone", "nothing"], ValueError, "bound must be one of"),

@@ -180,5 +180,5 @@ def test_fewer_keep_the_share() -> None:
 )
 def test_nonsense_is_refused(given: dict[str, Any], sentence: str) -> None:
     """One sentence for each."""
-    with pytest.raises((ValueError, TypeError), match=f"Schedule: {sentence}"):
+    with pytest.raises((ValueError, TypeError), match=f"Participation: {sentence}"):
         Participation(**given)

@@ -214,10 +214,10 @@ def test_a_target_beyond_all_values_says_where_it_stopped() -> None:
         ({"options": 4, "epsilon": 1.0, "find": "users"}, "epsilon_local must be given"),
         (
             {"options": 4, "epsilon": 1.0, "users": 2, "find": "users", "epsilon_local": 1.0},
-            "users is what is searched for",
+            "users is the searched setting",
         ),
         ({"options": 4, "epsilon": 1.0, "users": 2, "find": "coins"}, "must be one of epsilon_local, users, rounds"),
-        ({"options": 4, "epsilon": 1.0, "users": 2, "epsilon_local": 1.0}, "epsilon_local is what is searched"),
+        ({"options": 4, "epsilon": 1.0, "users": 2, "epsilon_local": 1.0}, "epsilon_local is the searched setting"),
         ({"options": 4, "epsilon": 1.0, "users": 2, "colluding": 2}, "users must be at least 3, got 2"),
         ({"options": 4, "epsilon": 1.0, "users": 2, "bound": "none"}, "bound must be one of"),
     ],

@@ -32,7 +32,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     (f"{AMPLIFY} --epsilon-local 1 --set options=4", "amplify: --set needs --mechanism."),
     (f"{AMPLIFY} --mechanism krr --set options=4", "krr: --mechanism needs --epsilon-local."),
     (f"{AMPLIFY} --epsilon-local 1 --plot", "Option '--plot' requires an argument."),
-    (f"{AMPLIFY} --epsilon-local 1 --rate 5%", "amplify: rate needs of, the number of people for each of whom a coin"),
+    (f"{AMPLIFY} --epsilon-local 1 --rate 5%", "amplify: rate needs of, the number of people"),
     (
         f"{AMPLIFY} --epsilon-local 1 --plot c.png --against time",
         "amplify: --against must be one of users, rounds,",
@@ -101,7 +101,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ),
     ("amplfy --users 1000", "No such command 'amplfy'. Did you mean 'amplify'?"),
     # --- calibrate
-    ("calibrate --epsilon 1 --delta 1e-6", "calibrate: users must be given, unless it is what is searched for."),
+    ("calibrate --epsilon 1 --delta 1e-6", "calibrate: users must be given, unless it is the searched setting."),
     ("calibrate --epsilon 0 --delta 1e-6 --users 1000", "calibrate: epsilon must be above 0 and finite, got 0.0."),
     (
         "calibrate --epsilon 1 --delta 0 --users 1000",
@@ -109,7 +109,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ),
     (
         "calibrate --epsilon 1 --delta 1e-6 --users 1000 --find colour",
-        "calibrate: what to find must be one of epsilon_local, users, rounds,",
+        "calibrate: find must be one of epsilon_local, users, rounds,",
     ),
     (
         "calibrate --epsilon 1 --delta 1e-6 --users 1000 --mechanism oeu --set options=4",
@@ -117,7 +117,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ),
     (
         "calibrate --epsilon 1 --delta 1e-6 --users 1000 --epsilon-local 1",
-        "calibrate: --epsilon-local is what is searched for; leave it out.",
+        "calibrate: --epsilon-local is the searched setting; leave it out.",
     ),
     # --- compare, crowd, tradeoff
     (
@@ -198,7 +198,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ),
     (
         f"{PLAN} --task frequency --users 1000 --domain 4 --minimum 2000",
-        "plan: minimum must be at most the 1000 users that are planned for, got",
+        "plan: minimum must be at most the 1000 planned users, got",
     ),
     (
         f"{PLAN} --task frequency --users 1000 --domain 4 --rests-on nobody",
@@ -214,10 +214,13 @@ BAD_COMMANDS: list[tuple[str, str]] = [
         f"{PLAN} --task location --users 1000 --west 1 --east 0 --south 0 --north 1",
         "plan: west must be below east and both finite, got 1.0 and 0.0.",
     ),
-    (f"{PLAN} --task heavy-hitters --users 1000", "plan: expected strings (most bytes of a text) or bits (of a whole"),
+    (
+        f"{PLAN} --task heavy-hitters --users 1000",
+        "plan: give either strings (most bytes of a text) or bits (of a whole",
+    ),
     (
         f"{PLAN} --task heavy-hitters --users 1000 --strings 8 --bits 8",
-        "plan: expected strings (most bytes of a text) or bits (of a whole",
+        "plan: give either strings (most bytes of a text) or bits (of a whole",
     ),
     (f"{PLAN} --task vector-mean --users 1000", "plan: this task needs --dimension."),
     (f"{PLAN} --task marginals --users 1000", "plan: this task needs --question or --questions, one for each column."),
@@ -252,7 +255,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ),
     (
         f"{PLAN} --task frequency --users 1000 --categories tea,milk",
-        "No such file or directory; expected a text file with a",
+        "No such file or directory; expected a text file with one value per line.",
     ),
     (f"{PLAN} --task frequency --users 1000 --domain 4 --mechanism wraner", "got 'wraner'; did you mean 'krr'?"),
     (f"{PLAN} --task frequency --users 9 --domain 4 --mechanism piecewise", "got 'piecewise', which is for mean."),
@@ -332,7 +335,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ),
     (
         "encode age.json --input ages.csv --out full",
-        "encode: full is already there; encoding the same people again would",
+        "encode: full exists already; encoding the same people again would",
     ),
     (
         "encode age.json --input ages.csv --out new --seal nowhere.json",
@@ -350,7 +353,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ("ask full --quantile 0.5 --confidence 2", "Invalid value for '--confidence': expected a share below the whole,"),
     (
         "release --plan age.json --day 1 --state state --out out --no-ledger",
-        "release: only the task 'counts over time' is released day by day, got",
+        "release: expected a plan for the task 'counts over time', got",
     ),
     # --- ledger
     ("ledger create --ledger ages.csv", "ledger: ages.csv is already there; a ledger is created only once."),
@@ -373,7 +376,7 @@ BAD_COMMANDS: list[tuple[str, str]] = [
     ("ledger reserve nowhere.json --ledger book", "plan: cannot read nowhere.json: No such file or directory."),
     # --- keys, campaigns, the service
     ("keys new full/kept", "keys: full/kept is already there; a key that is lost cannot be made"),
-    ("keys show ages.csv", "keys: ages.csv is not a key file; make one by `shuffledp keys new`."),
+    ("keys show ages.csv", "keys: ages.csv is not a key file; create one with `shuffledp keys new`."),
     ("campaign show ages.csv", 'campaign: expected a file with "format": "shuffledp campaign", version'),
     (
         "campaign create age.json --analyst-key nowhere --shuffler good.json --out new",
@@ -391,8 +394,8 @@ BAD_COMMANDS: list[tuple[str, str]] = [
         "campaign create age.json --analyst-key analyst.key --shuffler good.json --window soon --out new",
         "campaign: window must be a number of days, hours, minutes or seconds,",
     ),
-    ("campaign close abc --state nowhere", "shuffler: there is none in nowhere with keys in nowhere.keys; begin by"),
-    ("serve --state nowhere --listen here", "shuffler: there is none in nowhere with keys in nowhere.keys; begin by"),
+    ("campaign close abc --state nowhere", "shuffler: there is none in nowhere with keys in nowhere.keys; begin with"),
+    ("serve --state nowhere --listen here", "shuffler: there is none in nowhere with keys in nowhere.keys; begin with"),
     (
         "send nowhere.json --input ages.csv --spool new",
         "campaign: cannot read nowhere.json: No such file or directory.",

@@ -69,7 +69,7 @@ def test_simulate_counts_intervals_of_any_confidence_and_states_its_guarantee(de
     shown = run("simulate", "plan.json", "--repeat", "5", "--users", "100,000").out
     more = json.loads(run("simulate", "plan.json", "--repeat", "5", "--users", "100,000", "--json").out)["guarantee"]
     assert more["epsilon"] < done["guarantee"]["epsilon"]
-    assert "promised to 100,000 users" in shown
+    assert "guarantee for 100,000 users" in shown
 
 
 def test_a_killed_collection_goes_on_as_it_was_told_to(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

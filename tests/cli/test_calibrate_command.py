@@ -70,9 +70,9 @@ def test_the_table_names_value_and_target() -> None:
     [
         (["--users", "10", "--mechanism", "nothing"], "mechanism must be one of"),
         (["--users", "10", "--mechanism", "krr"], "setting options is missing"),
-        (["--users", "10", *KRR, "--find", "dummies"], "what to find must be one of epsilon_local, users, rounds"),
-        (["--users", "10", *KRR, "--find", "users", "--epsilon-local", "2"], "users is what is searched for"),
-        (["--users", "10", *KRR, "--epsilon-local", "2"], "--epsilon-local is what is searched for"),
+        (["--users", "10", *KRR, "--find", "dummies"], "find must be one of epsilon_local, users, rounds"),
+        (["--users", "10", *KRR, "--find", "users", "--epsilon-local", "2"], "users is the searched setting"),
+        (["--users", "10", *KRR, "--epsilon-local", "2"], "--epsilon-local is the searched setting"),
         ([*KRR], "users must be given"),
         ([*KRR, "--find", "users"], "--mechanism needs --epsilon-local"),
         (["--users", "10", "--table", "x.csv"], "--table leaves only users or rounds to find"),

@@ -112,7 +112,7 @@ def test_a_budget_on_the_command_line(room: Path) -> None:
         (("plan.json", "--input", "header.csv", "--column", "colour"), "at least one row"),
         (("plan.json", "--input", "bad.parquet", "--column", "colour"), "cannot read bad.parquet"),
         (("plan.json", "--input", "data.csv", "--column", "colour", "--engine", "dask"), "engine must be one of"),
-        (("plan.json", "--input", "data.csv", "--column", "colour", "--master", "x"), "--master goes with"),
+        (("plan.json", "--input", "data.csv", "--column", "colour", "--master", "x"), "--master needs"),
         (("large.json", "--input", "data.csv", "--column", "colour"), "above the target 0.01; nothing was released"),
         (("plan.json", "--column", "colour"), "--input"),
     ],

@@ -43,13 +43,13 @@ def test_calibrate_takes_a_compressed_mechanism() -> None:
     assert document["mechanism"]["epsilon"] > 2
 
 
-def test_a_mechanism_without_a_reference_law_is_refused() -> None:
+def test_a_mechanism_without_a_proposal_law_is_refused() -> None:
     """One sentence, exit 2."""
     words = ["amplify", "--mechanism", "compressed-piecewise", "--epsilon-local", "2"]
     outcome = run(*words, "--users", "10000", "--delta", "1e-6")
     assert outcome.status == 2
     assert outcome.out == ""
-    assert "gives its reference law" in outcome.err
+    assert "with a proposal law" in outcome.err
 
 
 def test_amplify_takes_runs_of_a_compressed_mechanism() -> None:

@@ -100,7 +100,7 @@ def test_a_restored_ledger_must_be_accepted(room: Path, ledger: Ledger) -> None:
         refused = run(*words)
         assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
         assert "run `shuffledp ledger accept`" in refused.err
-    assert "what was given before may be missing" in run("ledger", "accept").out
+    assert "earlier collections may be missing" in run("ledger", "accept").out
     assert "nothing to accept" in run("ledger", "accept").err
     assert "This ledger was replaced or restored on" in run("ledger").out
     assert run(*COLLECT, "second").status == 0
@@ -177,7 +177,7 @@ def test_rounds_are_named_as_they_are_collected(room: Path, ledger: Ledger) -> N
     assert refused.status == 2
     assert "ledger: all 2 rounds of the plan" in refused.err
     assert "a round is released once" in run(*COLLECT, "result3", "--round", "2").err
-    assert "say it by --round" in run(*COLLECT, "result3", "--no-ledger").err
+    assert "give it by --round" in run(*COLLECT, "result3", "--no-ledger").err
     assert run(*COLLECT, "result3", "--no-ledger", "--round", "3").status == 2
     assert not (room / "result3").exists()
     shown = run("ledger", "show").out

@@ -59,7 +59,7 @@ def test_the_plan_says_what_it_runs(room: Path) -> None:
     assert plan.target_distances == sdp.metric.DistanceMatrix.from_csv(room / "m.target.csv")
     assert sdp.Plan.parse(plan.text()) == plan
     assert ("mechanism", "padded-exponential (distances = a table of 3 × 3)") in plan.summary()
-    assert ("target of two values", "an ε of their own, from 0.1 to 0.3") in plan.summary()
+    assert ("target of two values", "an ε for each pair, from 0.1 to 0.3") in plan.summary()
     python = sdp.plan(
         sdp.tasks.Frequency(3), 1e4, 0.3, 1e-6, mechanism="padded-exponential",
         settings={"distances": local.matrix}, target_distances=plan.target_distances,
@@ -71,7 +71,7 @@ def test_the_collection(room: Path) -> None:
     """The report has the guarantee of every pair, at most its target, and the certificate is proved."""
     shown = collected(room, "people.csv", "result")
     assert shown.status == 0, shown.err
-    assert "an ε of their own, from 0.1 to 0.3, met" in shown.out
+    assert "an ε for each pair, from 0.1 to 0.3, met" in shown.out
     report = json.loads((room / "result" / "report.json").read_text("utf-8"))
     held = report["guarantee"]
     target, proved = np.array(held["target_distances"]), np.array(held["distances"])
@@ -81,7 +81,7 @@ def test_the_collection(room: Path) -> None:
     own = sdp.metric.MechanismMetric(sdp.Plan.load(room / "plan.json").mechanism, 10_000, 1e-6).matrix(range(3))
     assert (own <= proved).all()
     assert own.max() <= held["epsilon"]["upper"] * (1 + 1e-9)
-    assert "Every two values keep an ε of their own, from 0.1 to 0.3, as planned" in report["statement"]
+    assert "Every two values keep an ε for each pair, from 0.1 to 0.3, as planned" in report["statement"]
     assert sum(row["estimate"] for row in report["estimates"]) == pytest.approx(10_000)
     proof = run("verify", str(room / "result" / "certificate.json"))
     assert proof.status == 0, proof.out
@@ -93,7 +93,7 @@ def test_too_few_users(room: Path) -> None:
     refused = collected(room, "few.csv", "refused")
     for outcome in (planned, refused):
         assert outcome.status in (2, 3)
-        assert "values 0 and 1 are promised ε = 0.1, which 6,000 users do not prove" in outcome.err
+        assert "values 0 and 1 have the target ε = 0.1, which cannot be proved for the local distances with 6,000 users" in outcome.err
         assert outcome.err.count("\n") == 1
     assert not (room / "refused").exists()
     assert collected(room, "few.csv", "weaker", "--allow-weaker").status == 0

@@ -35,7 +35,7 @@ def test_day_by_day(room: Path, ledger: Ledger) -> None:
     assert (first.status, first.err) == (0, "")
     words = " ".join(first.out.split())
     assert words.startswith("Day mon: ")
-    assert "messages, noise among them, are public in released; delete what came in." in words
+    assert "messages, including noise, are public in released; delete the input files." in words
     assert words.endswith("For the shuffler alone: 2 messages of another day.")
     second = json.loads(run("release", *asked, "--day", "tue", "--json").out)
     assert second.keys() == {"day", "messages", "users", "refused", "astray", "missing", "out"}
@@ -55,7 +55,7 @@ def test_day_by_day(room: Path, ledger: Ledger) -> None:
         (("--day", "tue"), "release: expected day mon, which comes next, got tue; a day without events is released"),
         (("--day", "sun"), "release: expected a value of the domain, such as 'mon', got 'sun'."),
         (("nothing.messages", "--day", "mon"), "messages: expected a file or a directory of .messages files"),
-        (("--day", "mon", "--out", "own/public"), "neither may be in the other."),
+        (("--day", "mon", "--out", "own/public"), "neither may contain the other."),
         (("--day", "mon", "--round", "2"), "plan: round must be at most 1, as planned, got 2."),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_collection_and_its_ledger_are_stated(tmp_path: Path, monkeypatch: pyt
                "--ledger", "ledger", "--report", "told.md")  # fmt: skip
     assert done.status == 0
     assert "It holds if" in done.out
-    assert "- Each row is another person." in Path("told.md").read_text("utf-8")
+    assert "- Each row is a different person." in Path("told.md").read_text("utf-8")
     assert json.loads(Path("result/report.json").read_text("utf-8"))["guarantee"]["conditions"]
     told = run("ledger", "show", "--ledger", "ledger", "--population", "test", "--report", "ledger.html")
     assert told.status == 0

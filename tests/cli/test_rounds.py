@@ -168,7 +168,7 @@ def test_plan_and_simulate(tmp_path: Path) -> None:
     assert document["if_known"]["krr"] == pytest.approx(0.1449, rel=1e-2)
     written = sdp.Plan.load(path)
     assert written.mechanism.epsilon == pytest.approx(1.0, rel=1e-3)
-    assert written.schedule == SCHEDULES[FIXED]
+    assert written.participation == SCHEDULES[FIXED]
     assert sdp.Plan.parse(written.text()) == written
     outcome = answer("simulate", str(path), "--repeat", "2")
     assert (outcome["of"], outcome["condition"]) == (10_000, SAMPLING_SECRECY_CONDITION)

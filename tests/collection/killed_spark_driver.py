@@ -23,7 +23,7 @@ Step = tuple[type, str, Callable[..., bool]]
 
 STEPS: dict[str, Step] = {
     "messages get their name": (FileSystem, "rename", lambda _, source, target: target.endswith("/messages")),
-    "the report gets its place": (FileSystem, "put", lambda _, local, address: address.endswith("/report.json")),
+    "the report gets its place": (FileSystem, "upload", lambda _, local, address: address.endswith("/report.json")),
 }
 """Before which call of which method, in the order in which a collection comes to them."""
 

@@ -41,7 +41,7 @@ def test_a_report_of_some_options_is_a_part_of_the_whole_one(tmp_path: Path) -> 
     assert asked.low.tolist() == every.low[[4, 0]].tolist()
     assert (whole.selected_count, some.selected_count) == (None, 2)
     assert json.loads((tmp_path / "some" / "report.json").read_text())["asked"] == 2
-    assert "2 options that were asked for, of 5 in all" in (tmp_path / "some" / "report.md").read_text()
+    assert "2 selected options out of 5" in (tmp_path / "some" / "report.md").read_text()
     assert (tmp_path / "some" / "estimates.csv").read_text().count("\n") == 3
 
 
@@ -80,8 +80,8 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
     plan = sdp.Plan(sdp.tasks.Frequency(COLOURS), sdp.KRR(3.0, 5), users=500, epsilon=3.0, delta=1e-6)
     for options, sentence in (
         (["pink"], "collect: expected a value of the domain, such as 'red', got 'pink'."),
-        (["red", "red"], "collect: expected options that are different, got 'red' twice."),
-        ([], "collect: expected at least one option to ask for, got none."),
+        (["red", "red"], "collect: expected different options, got 'red' twice."),
+        ([], "collect: expected at least one option, got none."),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
             sdp.collect(plan, pa.array(COLOURS * 100), out=tmp_path / "out", options=options)

@@ -145,14 +145,14 @@ def test_another_ledger_is_refused_until_it_is_accepted(tmp_path: Path, change: 
         lambda: ledger.register("x"),
         lambda: ledger.book(alone(), DIGEST),
     ):
-        with pytest.raises(LedgerError, match=rf"not what was last seen there, a ledger of {before.entries} entries"):
+        with pytest.raises(LedgerError, match=rf"not the ledger last seen there, of {before.entries} entries"):
             use()
     ledger.accept()
     ledger.register("test")
     report = collect(alone().plan, random_column("krr", USERS), out=tmp_path / "out", ledger=path, round_number=1)
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
     assert "This ledger was replaced or restored on 20" in words
-    assert "what was given before may be missing" in words
+    assert "earlier collections may be missing" in words
     assert len(report.document()["ledger"]["accepted"]) == 1
     (accepted,) = [event for event in ledger._file.read_events() if event.kind == "accept"]
     assert Head.from_document("test", accepted.payload["last"]) == before
@@ -169,7 +169,7 @@ def test_a_deleted_ledger_is_missed(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="emptied"):
         ledger.head()
     ledger.path.unlink()
-    with pytest.raises(LedgerError, match="though there was one of 7 entries: restore it; create it by"):
+    with pytest.raises(LedgerError, match="though there was one with 7 entries: restore it; create it by"):
         ledger.head()
 
 
@@ -180,7 +180,7 @@ def test_what_is_remembered_follows_the_file_and_not_its_name(tmp_path: Path) ->
     assert RollbackGuard(tmp_path / "link").read_last_head() == ledger.head()
     witness = RollbackGuard(ledger.path)
     witness.path.write_text("{}")
-    with pytest.raises(LedgerError, match=r"what was last seen of .* cannot be read from .*ledger accept`\.$"):
+    with pytest.raises(LedgerError, match=r"the last known head of .* cannot be read from .*ledger accept`\.$"):
         ledger.head()
     ledger.accept()
     assert Ledger(ledger.path).head() == witness.read_last_head()
@@ -350,7 +350,7 @@ def test_damage_is_a_sentence_or_changes_nothing(tmp_path: Path, monkeypatch: py
     dots: dict[int, SampledDeltas] = {}
 
     def composed(curves: Any, delta: float) -> float:
-        question = delta, *(curve.samples.content() for curve in curves)
+        question = delta, *(curve.samples.to_bytes() for curve in curves)
         if question not in answers:
             answers[question] = compose(curves, delta)
         return answers[question]

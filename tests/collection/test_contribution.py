@@ -169,7 +169,7 @@ def test_hashes_are_equal_where_ids_are() -> None:
         ({"who": pa.array(["a", None, "b"])}, "who", "got 1 rows without one; leave them out"),
         ({"who": pa.array(["a", "", ""])}, "who", "got 2 rows without one; leave them out"),
         ({"who": pa.array([1, None, None])}, "who", "got 2 rows without one; leave them out"),
-        ({"who": pa.array([1.5, 2.5, 3.5])}, "who", "expected texts or whole numbers that say whose each row is"),
+        ({"who": pa.array([1.5, 2.5, 3.5])}, "who", "expected texts or whole numbers that identify users"),
         ({"who": pa.array(["s" * 2000] * 3)}, "who", "expected ids of at most 1024 bytes, got one of 2000"),
         ({"who": pa.array(["secret"] * 3)}, "whose", "has no column 'whose'; it has who, value"),
         ({"who": pa.array(["secret"] * 3)}, "value", "the column of the users, 'value', is not collected"),
@@ -218,7 +218,7 @@ def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "certificate.json").exists()
     people = len(set(ids))
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
-    wanted = f"one of the {people:,} users held instead in all her rows, at most 3 of the {len(kept):,}, whose number"
+    wanted = f"one of the {people:,} users had held any other values in all their rows, at most 3 of the {len(kept):,}, whose number"
     for told in (wanted, f"{ROWS - len(kept):,} rows were left out", "none: expected one row of each person, got more"):
         assert told in words
     document = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
@@ -237,7 +237,7 @@ def test_one_row_of_each_is_a_user_each(tmp_path: Path) -> None:
     assert report.guarantee == Guarantee(plan, users)
     assert f"At most one row of each of {users:,} people" in report.statement()
     assert report.guarantee.claim() == Guarantee(plan, users).claim()
-    ids_apart = "Each id of the users' column is another person."
+    ids_apart = "Each id in the users' column is a different person."
     assert ids_apart in report.document()["guarantee"]["conditions"]
     assert f"\n- {ids_apart}\n" in (tmp_path / "bounded" / "report.md").read_text("utf-8")
     report = collect(plan, data, "value", out=tmp_path / "rows")
@@ -245,7 +245,7 @@ def test_one_row_of_each_is_a_user_each(tmp_path: Path) -> None:
     assert "Each row was taken as one person" in report.statement()
     page = (tmp_path / "rows" / "report.md").read_text("utf-8")
     assert "Each row was taken as one person" in page
-    assert "\n- Each row is another person.\n" in page
+    assert "\n- Each row is a different person.\n" in page
     assert report.document()["rows"] == {"used": ROWS, "left_out": 0, "users": None, "per_person": 1}
 
 
@@ -331,7 +331,7 @@ def test_roles_apart(tmp_path: Path) -> None:
     document = json.loads(found.stdout)
     assert document["guarantee"]["users"] == kept
     assert document["guarantee"]["epsilon"]["upper"] == Guarantee(plan, kept, 2).value.upper
-    assert "unless the encoder was told whose rows they are" in document["statement"]
+    assert "unless a column identified the users" in document["statement"]
 
 
 @pytest.mark.spark

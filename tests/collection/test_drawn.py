@@ -49,7 +49,7 @@ def table(tmp_path: Path) -> Path:
 
 def drawn_values(plan: Plan, table: Path, key: bytes) -> list[str]:
     """The values of those who are drawn, looked up another way."""
-    drawn = SampledTable.draw(FileTable(table), ROWS, plan.schedule, key)
+    drawn = SampledTable.draw(FileTable(table), ROWS, plan.participation, key)
     marks = np.unpackbits(drawn.selection.bits, count=ROWS, bitorder="little").astype(bool)
     values: list[str] = np.array(pq.read_table(table)["value"].to_pylist())[marks].tolist()
     return values
@@ -81,7 +81,7 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
     told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["guarantee"]
     assert (told["of"], told["condition"]) == (ROWS, SAMPLING_SECRECY_CONDITION)
     assert told.get("rate") == ("0.1" if sample is COINS else None)
-    schedule = plan.schedule
+    schedule = plan.participation
     alone = schedule.single_round().curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
     assert told["without_certificate"]["upper"] == alone <= told["epsilon"]["upper"] <= alone * 1.02
     came = Participation(report.guarantee.users, rounds=schedule.rounds)
@@ -122,7 +122,7 @@ def test_the_share_is_that_of_the_rows_that_are_there(table: Path, tmp_path: Pat
     with pytest.raises(GuaranteeTooWeak, match="300 users took part out of 3000 where 300 were planned"):
         collect(plan, table, "value", out=tmp_path / "out")
     report = collect(plan, table, "value", out=tmp_path / "out", allow_weaker=True)
-    assert report.guarantee.schedule == Participation(300, ROWS)
+    assert report.guarantee.participation == Participation(300, ROWS)
 
 
 @pytest.mark.exhaustive
@@ -133,7 +133,7 @@ def test_a_sample_that_was_drawn(sample: dict[str, Any], tmp_path: Path) -> None
     table = write_table(tmp_path / "drawn.parquet", value=random_column("krr", 290))
     report = collect(plan, table, "value", out=tmp_path / "out", drawn=True)
     assert report.guarantee.users == 290
-    assert report.guarantee.schedule == plan.schedule.with_respondents(290, plan.delta)
+    assert report.guarantee.participation == plan.participation.with_respondents(290, plan.delta)
     recipe = report.guarantee.curve_inputs
     assert (recipe.users, recipe.fixed_sample_size) == ((290, 300) if sample is FIXED else (290, None))
     told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["guarantee"]
@@ -172,11 +172,11 @@ def test_coins_that_draw_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for number in range(256):
         key = number.to_bytes(32, "big")
         try:
-            SampledTable.draw(FileTable(table), 2, plan.schedule, key)
+            SampledTable.draw(FileTable(table), 2, plan.participation, key)
         except ValueError:
             break
     monkeypatch.setattr(jobs.os, "urandom", lambda count: key[:count])
-    with pytest.raises(InputChanged, match="the coins drew nobody"):
+    with pytest.raises(InputChanged, match="the coin flips drew nobody"):
         collect(plan, table, "value", out=tmp_path / "out", allow_weaker=True)
     assert not (tmp_path / "out").exists()
 
@@ -188,10 +188,10 @@ def test_rows_of_users_are_bounded_before_they_are_drawn(tmp_path: Path) -> None
     path = write_table(tmp_path / "data.parquet", value=random_column("krr", ROWS), user=users)
     plan = sampled_plan(FIXED | {"out_of": ROWS // 2})
     bounded = RowsPerUserTable(FileTable(path), "user", 1)
-    drawn = SampledTable.draw(bounded, ROWS // 2, plan.schedule, KEY)
+    drawn = SampledTable.draw(bounded, ROWS // 2, plan.participation, KEY)
     assert sum(len(batch) for batch in drawn.batches(plan.column("value"), 100)) == 300 == drawn.sample_size
     report = collect(plan, path, "value", out=tmp_path / "out", user="user")
-    assert report.guarantee.schedule == Participation(300, ROWS // 2)
+    assert report.guarantee.participation == Participation(300, ROWS // 2)
 
 
 @pytest.mark.exhaustive
@@ -202,7 +202,7 @@ def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Pat
     assert 200 < users < 400
     collection.shuffle([tmp_path / "coins.messages"], out=tmp_path / "shuffled", plan=plan)
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert (report.guarantee.users, report.guarantee.schedule) == (users, plan.schedule.with_respondents(users, 1e-6))
+    assert (report.guarantee.users, report.guarantee.participation) == (users, plan.participation.with_respondents(users, 1e-6))
     with pytest.raises(ValueError, match="say so by --drawn"):
         collection.encode(sampled_plan(FIXED), table, "value", out=tmp_path / "fixed.messages")
     few = write_table(tmp_path / "few.parquet", value=random_column("krr", 300))

@@ -54,4 +54,4 @@ def test_means_stand_beside_the_counts_of_their_keys() -> None:
     users, means = format_tables(told)
     assert [line.split(" | ")[0] for line in users.splitlines()[2:]] == ["| l1", "| l2", "| l0"]
     assert [line.split(" | ")[0] for line in means.splitlines()[2:4]] == ["| l2", "| l0"]
-    assert "Of 1 others nothing is told" in means
+    assert "1 more not shown" in means

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from shuffledp import KRR, amplify
+from shuffledp._core import __version__
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp._core.formatting import format_rounded_up
-from shuffledp._core.version import __version__
 from shuffledp.collection.collect import CollectionRequest, collect, run_collection
 from shuffledp.collection.engine import create_engine
 from shuffledp.collection.input.files import FileTable
@@ -406,7 +406,7 @@ def test_without_a_ledger_nobody_knows_which_round_is_next(tmp_path: Path) -> No
     """Where a plan has but one round it is that one."""
     plan, data = alone(rounds=3).plan, random_column("krr", USERS)
     with pytest.raises(
-        ValueError, match=r"collect: the plan has 3 rounds, and no ledger says .*; say it by --round\.$"
+        ValueError, match=r"collect: the plan has 3 rounds, and without a ledger .*; give it by --round\.$"
     ):
         collect(plan, data, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()

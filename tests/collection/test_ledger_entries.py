@@ -153,7 +153,7 @@ def test_a_reservation_of_a_sample_is_settled_with_those_who_came(tmp_path: Path
     """Half came: as many were drawn as before."""
     recipe = dataclasses.replace(drawn(users=500).curve_inputs, fixed_sample_size=1000, failure=5e-7)
     assert CurveInputs.from_document(recipe.to_document()) == recipe
-    expected = nonresponse(KRR, 500, 10_000, asked=1000, failure=5e-7)
+    expected = nonresponse(KRR, 500, 10_000, drawn=1000, failure=5e-7)
     for epsilon in (0.0, 0.01, 0.05):
         assert compute_entry_curve(recipe).delta(epsilon).upper == expected.delta(epsilon).upper
     ledger = new_ledger(tmp_path / "ledger.sqlite")

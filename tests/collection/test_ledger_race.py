@@ -44,8 +44,8 @@ def spend(path: Path | str, name: str, fate: int, seed: int, begin: Any) -> None
         setattr(storage, name, lambda *rows: (append(*rows), die()))
     elif fate == KILLED_AFTER_COMMIT:
         kind: Any = LedgerFile if isinstance(path, Path) else LedgerDatabase
-        extend = kind.extend
-        kind.extend = lambda *given: (extend(*given), die())
+        append = kind.append_events
+        kind.append_events = lambda *given: (append(*given), die())
     ledger = Ledger(path)
     try:
         ledger.reserve(name, alone())

@@ -33,7 +33,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.ledger.ledger import Ledger
 from tests.collection.kill_points import small_parts
 small_parts()
-shuffledp.collection.report.figures.can_draw = lambda: False
+shuffledp.collection.report.plotting.has_matplotlib = lambda: False
 plan, data, root = sys.argv[1:]
 ledger = Ledger.create(f"{root}/ledger.sqlite")
 ledger.register("test")
@@ -44,7 +44,7 @@ import sys
 import shuffledp.collection.report
 from shuffledp import collection
 from shuffledp.ledger.ledger import Ledger
-shuffledp.collection.report.figures.can_draw = lambda: False
+shuffledp.collection.report.plotting.has_matplotlib = lambda: False
 plan, data, root = sys.argv[1:]
 ledger = Ledger.create(f"{root}/ledger.sqlite")
 ledger.register("test")
@@ -143,7 +143,7 @@ def test_a_collection(traced: tuple[Path, list[str]], tmp_path: Path, monkeypatc
 def test_the_replay_finds_what_is_not_synced(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
     """Without syncing, a finished collection may be nothing but names."""
     root, arguments = traced
-    without = "from shuffledp.collection import durable\ndurable.sync = lambda descriptor: None\n"
+    without = "from shuffledp.storage import durable_files\ndurable_files.sync = lambda descriptor: None\n"
     record_calls(without + COLLECT, arguments, tmp_path / "log")
     states = [dict(state) for state in states_after_every_step(tmp_path / "log", root)]
     for path in (at("report.json"), at("work", "job.json")):

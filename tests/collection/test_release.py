@@ -193,7 +193,7 @@ def test_what_is_kept_is_the_shufflers_alone(tmp_path: Path) -> None:
         collection.release(files, plan=POISSON, day=day, state=own, out=tmp_path / "public")
     assert list((own / "day-00005" / "waiting").iterdir()) == []
     own.chmod(0o755)
-    with pytest.raises(ValueError, match="for the shuffler alone; take it from the others by `chmod 700`"):
+    with pytest.raises(ValueError, match="for the shuffler alone; run `chmod 700` on it"):
         collection.release(plan=POISSON, day=5, state=own, out=tmp_path / "public")
 
 
@@ -219,12 +219,12 @@ def test_every_day_is_estimated_from_what_is_over(plan: Plan, tmp_path: Path) ->
     assert told["users"] is told["guarantee"]["users"] is None
     assert told["days"] == {"released": 6, "last": "5", "of": 6}
     assert "nodes" not in told
-    assert "6 of 6 days are released; the promise is for all of them together, and is spent once" in told["statement"]
+    assert "6 of 6 days are released; the guarantee is for all days together and is charged once" in told["statement"]
     assert "one of the people of all 6 days" in told["statement"]
     assert "| days released | 0 … 5: 6 of 6 |" in (tmp_path / "result5" / "report.md").read_text("utf-8")
-    with pytest.raises(ValueError, match="has running counts only"):
+    with pytest.raises(ValueError, match="has only running counts"):
         report.range(0, 3)
-    with pytest.raises(ValueError, match="has running counts only"):
+    with pytest.raises(ValueError, match="has only running counts"):
         report.quantile(0.5)
     with pytest.raises(ValueError, match="does not hold the nodes of a tree"):
         sdp.ask(tmp_path / "result5", ranges=[(0, 3)])
@@ -266,7 +266,7 @@ def test_what_is_estimated_is_what_was_released(tmp_path: Path) -> None:
             shutil.rmtree(there.parent / "day-00005")
             shutil.copytree(there, later)
             (later / "_manifest.json").write_text(_with_messages_of(there, told), "utf-8")
-            refused("day 4 in .* has messages of what is not over on that day")
+            refused("day 4 in .* has messages of tree nodes that end later")
         else:
             refused("made for another plan or round", FLAT)
 
@@ -295,8 +295,8 @@ def test_days_come_in_order(tmp_path: Path) -> None:
     one("tue")
     before = list_paths(tmp_path)
     for day, match in (
-        ("mon", "day mon is already released; each day is, once"),
-        ("tue", "day tue is already released; each day is, once"),
+        ("mon", "day mon is already released; each day is released once"),
+        ("tue", "day tue is already released; each day is released once"),
         ("thu", "expected day wed, which comes next, got thu"),
         ("sun", "expected a value of the domain, such as 'mon', got 'sun'"),
     ):
@@ -306,24 +306,24 @@ def test_days_come_in_order(tmp_path: Path) -> None:
     for more, match in (
         ({"state": tmp_path / "fresh"}, "expected day mon, which comes next, got wed"),
         ({"out": tmp_path / "fresh"}, "has no day-00001: repeat that day's command, or give the --out"),
-        ({"out": tmp_path / "own" / "public"}, "neither may be in the other"),
+        ({"out": tmp_path / "own" / "public"}, "neither may contain the other"),
         ({"plan": POISSON, "day": 2}, "another plan or another round"),
     ):
         given: dict[str, Any] = {"day": "wed", "plan": plan, "state": tmp_path / "own", "out": tmp_path / "public"}
         with pytest.raises(ValueError, match=match):
             collection.release(**(given | more))
-    with pytest.raises(ValueError, match=r"has days of which .* knows nothing; give the --state of those days"):
+    with pytest.raises(ValueError, match=r"has days that are not in .*; give the --state of those days"):
         one("mon", state=tmp_path / "fresh2")
     shutil.copytree(tmp_path / "own", tmp_path / "copy")
     one("wed")
-    with pytest.raises(ValueError, match="day wed is already released; each day is, once"):
+    with pytest.raises(ValueError, match="day wed is already released; each day is released once"):
         one("wed", state=tmp_path / "copy")
     shutil.rmtree(tmp_path / "own")
     shutil.move(tmp_path / "copy", tmp_path / "own")
     for name in ("day-00001", "day-00002"):
         shutil.rmtree(tmp_path / "public" / name)
     shutil.copytree(tmp_path / "public" / "day-00000", tmp_path / "public" / "day-00001")
-    with pytest.raises(ValueError, match="day-00001 is not what was released on that day"):
+    with pytest.raises(ValueError, match="day-00001 is not the release of that day"):
         one("wed")
 
 
@@ -365,11 +365,11 @@ def test_people_of_another_day_are_set_aside(tmp_path: Path) -> None:
     [
         (
             plan_with(sdp.RangeTree(6, 20.0, 100)),
-            "those of later days are missing in the first ones; plan with --rests",
+            "the users of later days are missing; plan with --rests",
         ),
         (
             plan_with(sdp.PoissonDUMP(6, 20.0, 0), Frequency(6)),
-            "only the task 'counts over time' is released day by day",
+            "expected a plan for the task 'counts over time'",
         ),
     ],
 )
@@ -416,7 +416,7 @@ def test_a_ledger_that_refuses_keeps_the_day_back(tmp_path: Path) -> None:
     assert not (tmp_path / "public").exists()
     drawn = (tmp_path / "own" / "day-00000" / "public" / "_manifest.json").read_bytes()
     other = encoded(tmp_path, POISSON, 1, 5)
-    with pytest.raises(ValueError, match="drawn already, from other files; give those that it was drawn from"):
+    with pytest.raises(ValueError, match="prepared already, from other files; give the same files as then"):
         collection.release(other, plan=POISSON, day=0, state=tmp_path / "own", out=tmp_path / "public")
     ledger.set_budget("test", POISSON.epsilon, POISSON.delta)
     released(tmp_path, POISSON, EVENTS[:1], ledger=ledger.path)

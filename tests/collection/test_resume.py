@@ -165,7 +165,7 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
     request, _ = request_in(tmp_path)
     engine = create_engine("embedded")
     Job.begin(request.out, start_of(request), "embedded")
-    with pytest.raises(ValueError, match="go on with --resume"):
+    with pytest.raises(ValueError, match="continue with --resume"):
         run_collection(request, engine)
     for change in ({"plan": small_plan("krr", users=5)}, {"columns": ("other",)}):
         with pytest.raises(ValueError, match=f"the {next(iter(change)).rstrip('s')} is not the one"):
@@ -349,7 +349,7 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patched:
         patched.setattr(embedded.EmbeddedEngine, "shuffle", full)
-        with pytest.raises(EngineError, match=r"No space left on device; what is done is kept: go on with --resume\.$"):
+        with pytest.raises(EngineError, match=r"No space left on device; completed work is kept: continue with --resume\.$"):
             run_collection(request, create_engine("embedded"))
     key = key_in(request.out)
     assert key is not None
@@ -365,7 +365,7 @@ def test_leftovers_of_an_unknown_job_are_not_adopted(tmp_path: Path) -> None:
     column, table = small_plan("krr", users=ROWS, epsilon_local=8.0).column("value"), request.table
     engine.encode(table, column, bytes(32), build_batch_spec(request.plan, ROWS), request.out / "work" / "encoded")
     for resume in (False, True):
-        with pytest.raises(ValueError, match="nothing is known any more; delete it"):
+        with pytest.raises(ValueError, match="holds work without a description; delete it"):
             run_collection(dataclasses.replace(request, resume=resume), engine)
     assert request.ledger is not None
     assert Ledger(request.ledger).budget_statuses("test")[0].entries == ()
@@ -416,5 +416,5 @@ def test_more_collections_than_planned_are_told(tmp_path: Path) -> None:
         report = run_collection(
             dataclasses.replace(request, plan=plan, out=tmp_path / f"out{number}"), create_engine("embedded")
         )
-        told = "2 collections from these people, where the plan is for 1" in report.statement()
+        told = "2 collections from these people, but the plan counts 1" in report.statement()
         assert told == (number == 1)

@@ -72,7 +72,7 @@ def test_three_roles_give_a_report(tmp_path: Path) -> None:
     wire = np.frombuffer(b"".join(together), dtype=np.uint8).reshape(-1, 1)
     direct = PLAN.mechanism.estimate(PLAN.mechanism.unpack(wire))
     np.testing.assert_array_equal(report.estimate.value, direct.value)
-    assert "run apart" in report.document()["parties"]
+    assert "run separately" in report.document()["parties"]
     assert "saw the raw data" not in (tmp_path / "out" / "report.md").read_text("utf-8")
     assert report.guarantee.users == 2000
     assert report.document()["counts"] == {"messages": 2000, "refused": 0, "missing": 0}
@@ -174,7 +174,7 @@ def test_several_messages_a_user(tmp_path: Path) -> None:
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
     assert report.guarantee.users == ledger.budget_statuses("test")[0].entries[0].users == 300
     assert report.guarantee.value.upper == amplify(plan.mechanism, 300, effort="quick").epsilon(1e-6).upper
-    assert "promise nothing" in report.statement()
+    assert "there is no guarantee" in report.statement()
 
 
 def test_what_is_no_file_of_messages_is_a_sentence(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_missing_messages_stop_nobody(tmp_path: Path, with_plan: bool, rows: int
 
 def test_only_bad_messages_are_no_collection(tmp_path: Path) -> None:
     path = given_bundle(tmp_path / "strange.messages", [[255]] * 2000, 2000)
-    with pytest.raises(ValueError, match="got 2000 rows that are none"):
+    with pytest.raises(ValueError, match="got 2000 rows that are not"):
         collection.shuffle([path], out=tmp_path / "shuffled", plan=PLAN)
     collection.shuffle([path], out=tmp_path / "shuffled")
     with pytest.raises(ValueError, match="expected at least one message of krr"):
@@ -276,7 +276,7 @@ def test_messages_of_another_round_are_refused(tmp_path: Path) -> None:
     assert report.guarantee.round_number == 2
     assert "This is round 2 of 2." in report.statement()
     assert ("round", "2 of 2") in report.summary()
-    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, and no ledger says .*; say it by --round\.$"):
+    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, and without a ledger .*; give it by --round\.$"):
         collection.encode(plan, path, "value", out=tmp_path / "third.messages")
     with pytest.raises(ValueError, match="round must be at most 2"):
         collection.encode(plan, path, "value", out=tmp_path / "third.messages", round_number=3)
@@ -392,7 +392,7 @@ def test_a_bundle_cannot_claim_more_than_it_holds(tmp_path: Path) -> None:
     several = small_plan("pure-dump", users=300)
     lot = BatchSpec(several.identity(), 1, 10**6, 1, 3100, 3100, USERS)
     message_files.write_encoded_file(tmp_path / "several.messages", lot, [np.zeros((3100, 1), dtype=np.uint8)])
-    with pytest.raises(ValueError, match="expected at least one user who sent what is planned"):
+    with pytest.raises(ValueError, match="expected at least one user whose messages follow the plan"):
         collection.shuffle([tmp_path / "several.messages"], out=tmp_path / "no", plan=several)
 
 

@@ -147,7 +147,7 @@ def test_a_round_is_shuffled_once_from_all_its_frames(
     assert report.guarantee.round_number == 2
     with pytest.raises(ValueError, match="another plan or round"):
         sdp.spark.estimate(shuffled, plan, round_number=1)
-    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, .*; say it by --round"):
+    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, .*; give it by --round"):
         sdp.spark.encode(frames["krr-wide"], plan, "value")
 
 
@@ -160,7 +160,7 @@ def test_the_shufflers_noise_is_drawn_once(frames: dict[str, DataFrame], tmp_pat
     encoded = sdp.spark.encode(frames["oue"], plan, "value")
     shuffled = sdp.spark.shuffle(encoded, plan)
     assert multiset(shuffled) == multiset(shuffled)
-    with pytest.raises(AlreadyShuffled, match=r"these files were shuffled before, with other noise; use what came out"):
+    with pytest.raises(AlreadyShuffled, match=r"these files were shuffled before, with other noise; use that result"):
         sdp.spark.shuffle(encoded, plan)
 
 
@@ -197,7 +197,7 @@ def test_statistics_of_counts_are_those_of_the_messages() -> None:
         (lambda frame: frame.withColumn("id", F.expr("uuid()")), "id", "draws at random"),
         (lambda frame: frame.withColumn("id", F.monotonically_increasing_id()), "id", "numbers rows as they come"),
         (lambda frame: frame.repartition(3), None, "whose order a retry repeats"),
-        (lambda frame: frame.sort("who"), None, "name a column that tells rows apart"),
+        (lambda frame: frame.sort("who"), None, "name a column that distinguishes rows"),
         (lambda frame: frame.limit(100), "who", "does not depend on the order of rows"),
         (lambda frame: frame.sample(0.5, seed=1), "who", "does not depend on the order of rows"),
         (lambda frame: frame.dropDuplicates(["value"]), "who", "does not depend on the order of rows"),
@@ -238,7 +238,7 @@ def test_messages_of_others_are_refused(frames: dict[str, DataFrame]) -> None:
         sdp.spark.estimate(encoded, small_plan("oue", users=ROWS))
     with pytest.raises(ValueError, match=r"expected a data frame of messages from shuffledp\.spark"):
         sdp.spark.shuffle(frames["oue"])
-    with pytest.raises(TypeError, match="expected a data frame of Spark, got list"):
+    with pytest.raises(TypeError, match="expected a Spark data frame, got list"):
         sdp.spark.encode([], small_frame_plan("oue"), "value")  # type: ignore[arg-type]
 
 
@@ -327,11 +327,11 @@ def test_only_spark_collects_a_frame(frames: dict[str, DataFrame], tmp_path: Pat
         sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", user="who")
     with pytest.raises(ValueError, match=r"df\.dropna\(\)"):
         sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", rules=sdp.tasks.Rules(missing="drop"))
-    with pytest.raises(ValueError, match="key is for data frames of Spark"):
+    with pytest.raises(ValueError, match="key is for Spark data frames"):
         sdp.collect(plan, pa.array([1, 2]), out=tmp_path / "out", key="who")
     drawing = {name: told for name, told in plan.document().items() if name != "check"} | {"of": 10 * ROWS}
     sampled = Plan.parse(json.dumps(drawing))
-    with pytest.raises(ValueError, match="the plan draws its users"):
+    with pytest.raises(ValueError, match="as the plan samples its users"):
         sdp.spark.encode(frames["oue"], sampled, "value")
 
 

@@ -101,13 +101,13 @@ def test_the_roles_apart(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_the_local_promise_is_of_all_that_is_sent() -> None:
     for name, words in (
-        ("drawn", "Each message alone keeps local ε = 3"),
-        ("local", "All that a user sends keeps local ε = 9"),
+        ("drawn", "Each message alone has local ε = 3"),
+        ("local", "All messages of a user together have local ε = 9"),
     ):
         plan = plan_of(name)
         assert plan.mechanism.local_epsilon == pytest.approx(float(words.split()[-1]))
         told = str(GuaranteeText(Guarantee(plan, ROWS), "", "", 0, None))
-        assert f"{words} even from the shuffler." in told
+        assert f"{words}, even against the shuffler." in told
 
 
 @pytest.mark.exhaustive("local", "noise", "shuffler")

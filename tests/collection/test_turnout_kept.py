@@ -51,8 +51,8 @@ def test_colluding_users_hide_nobody(tmp_path: Path) -> None:
     assert (document["users"], document["guarantee"]["colluding"]) == (700, 100)
     assert document["guarantee"]["target"] == {"epsilon": 0.65, "delta": 1e-6, "users": 1000, "minimum": 600}
     assert (document["plan"]["minimum"], document["plan"]["colluding"]) == (600, 100)
-    assert "It holds even if 100 of the users tell what they sent." in document["statement"]
-    assert "The target was planned to be met from 600 users on." in document["statement"]
+    assert "It holds even if 100 of the users reveal their messages." in document["statement"]
+    assert "The plan meets its target with 600 or more users." in document["statement"]
     words = (out / "report.md").read_text("utf-8")
     for line in ("| 700 of 1,000 planned, 600 at the least |", "| colluding | 100 users, who hide nobody |"):
         assert line in words
@@ -89,7 +89,7 @@ def test_fewer_than_the_minimum_are_too_weak(tmp_path: Path) -> None:
 
 def test_nobody_is_left(tmp_path: Path) -> None:
     """As many colluding as there are users: one sentence, whatever is allowed."""
-    sentence = r"^collect: 100 users took part, and the plan takes 100 users to collude, .* nothing was released\.$"
+    sentence = r"^collect: 100 users took part, and the plan assumes that 100 users collude, .* nothing was released\.$"
     with pytest.raises(GuaranteeTooWeak, match=sentence):
         collect(CAREFUL, rows(100), out=tmp_path / "out", allow_weaker=True)
     assert not (tmp_path / "out").exists()

@@ -10,6 +10,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
+from shuffledp.privacy import composition
 from shuffledp.privacy.composition import GaussianLimit
 from tests.oracle.composition import gaussian_delta, merge_ratios, renyi
 
@@ -64,6 +65,16 @@ def test_the_conversion_is_sound_and_not_far_off() -> None:
     assert proved.certified
 
 
+@pytest.mark.parametrize("order", [1.5, 3.0, 20.0])
+def test_the_conversion_at_one_order(order: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proposition 12 in its other form: δ = e^((α−1)(D−ε))·(1 − 1/α)^α/(α − 1), solved for δ instead of ε."""
+    monkeypatch.setattr(composition, "ORDERS", (order,))
+    moments, delta = sdp.renyi(GaussianCurve(SOURCE, 1.0)), 1e-5
+    reached, divergence = moments.epsilon(delta).upper, moments.divergence(order).upper
+    promised = math.exp((order - 1) * (divergence - reached)) * (1 - 1 / order) ** order / (order - 1)
+    assert promised == pytest.approx(delta, rel=1e-6)
+
+
 def test_infinite_losses() -> None:
     """Where a message reveals the input, no order is finite."""
     curve = sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=4.0), 10, bound="variation-ratio")
@@ -105,5 +116,5 @@ def test_the_gaussian_limit_is_the_closed_form(rounds: int) -> None:
 
 def test_a_curve_without_a_limit() -> None:
     """A closed form does not know its loss."""
-    with pytest.raises(NotApplicable, match="does not know its limit"):
+    with pytest.raises(NotApplicable, match="is not known"):
         sdp.gaussian_limit(GaussianCurve(SOURCE, 0.3))

@@ -68,7 +68,7 @@ def test_the_table_of_runs_is_right(name: str, mechanism: sdp.Mechanism, tries: 
 
 
 def test_the_list_of_what_can_be_compressed_is_complete() -> None:
-    """Every mechanism of the catalogue that gives its reference law, and no other."""
+    """Every mechanism of the catalogue that gives its proposal law, and no other."""
     (listed,) = re.findall(r"In the catalogue: (.*)\.\n", PAGE)
     kinds = all_mechanisms().values()
     assert set(listed.split(", ")) == {kind.__name__ for kind in kinds if kind.examples()[0].proposal is not None}

@@ -105,7 +105,7 @@ def test_a_statement_says_how_to_get_the_number_again(server: PageServer) -> Non
     _, found = server.query("statement", given)
     text = found["files"]["statement.md"]
     assert "shuffledp amplify --mechanism=krr --epsilon-local=2 --set=options=16 --users=1000" in text
-    assert "honest: none tells what she sent" in text
+    assert "honest: no user reveals their message" in text
 
 
 PYTHON = [CASES[0][1], CASES[1][1], CASES[2][1], {**CASES[3][1], "rounds": "2"}]
@@ -163,17 +163,50 @@ def test_python_lines_of_a_curve(server: PageServer, given: dict[str, Any], caps
     assert [float(row[0]) for row in rows] == [place for place, _ in names["found"].points]
 
 
-def test_python_lines_of_crowds_and_plans(server: PageServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """They give what the command gives."""
-    for operation, given, _ in (CASES[6], CASES[7]):
-        found = server.query(operation, given)[1]
-        names: dict[str, Any] = {}
-        exec(found["python"], names)
-        told = capsys.readouterr().out
-        if operation == "crowd":
-            assert json.loads(told) == [group["epsilon"]["upper"] for group in found["answer"]["groups"]]
-        else:
-            assert names["ranking"].best.plan.document() == found["answer"]["plan"]
+CROWD, PLAN = CASES[6][1], CASES[7][1]
+CROWDS = [
+    CROWD,
+    {**CROWD, "opt_outs": "100", "colluding": 5},
+    {name: value for name, value in CROWD.items() if name != "delta"} | {"epsilon": 0.1},
+    {**CROWD, "rounds": 2, "opt_outs": "100"},
+]
+PLANS = [
+    PLAN,
+    {**PLAN, "local_epsilon_at_most": 1, "max_messages": 1, "rests_on": "local"},
+    {"task": "location", "west": 0, "east": 1, "south": 0, "north": 1, "columns": 2, "degrees": True,
+     "users": 1000, "epsilon": 1, "delta": 1e-6, "mechanism": "krr"},
+]  # fmt: skip
+
+
+@pytest.mark.exhaustive("rounds")
+@pytest.mark.parametrize("given", CROWDS, ids=["plain", "opt-outs", "epsilon", "rounds"])
+def test_python_lines_of_crowds(server: PageServer, given: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """They print what the command gives, with every option of the request."""
+    _, found = server.query("crowd", given)
+    exec(found["python"], {})
+    answer = "epsilon" if "delta" in given else "delta"
+    assert json.loads(capsys.readouterr().out) == [group[answer]["upper"] for group in found["answer"]["groups"]]
+
+
+@pytest.mark.parametrize("given", PLANS, ids=["plain", "limits", "degrees"])
+def test_python_lines_of_plans(server: PageServer, given: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """They plan the same, with every option of the request."""
+    _, found = server.query("plan", given)
+    names: dict[str, Any] = {}
+    exec(found["python"], names)
+    capsys.readouterr()
+    assert names["ranking"].best.plan.document() == found["answer"]["plan"]
+
+
+def test_python_lines_of_rounds_of_a_crowd() -> None:
+    """They compose as many rounds as are asked for."""
+    assert "sdp.compose(curve.group_curve(one), 2).epsilon(" in requests.format_python("crowd", CROWDS[-1])
+
+
+def test_python_lines_of_an_infinite_number() -> None:
+    """JSON has no infinity, but 1e999 is read as one."""
+    given = {"p": float("inf"), "beta": 1, "q": 16, "users": 100, "delta": 1e-6}
+    assert 'sdp.VariationRatio(p=float("inf"), beta=1, q=16)' in requests.format_python("amplify", given)
 
 
 REFUSED = [

@@ -49,7 +49,7 @@ def test_the_guarantee(visit: BrowserTab) -> None:
     assert visit.exact_number("#epsilon") == upper_of(*ASKED)
     assert page.inner_text("#epsilon") == "ε ≤ 0.0261"
     page.wait_for_selector("#attack:has-text('achieves ε = 0.02609')")
-    assert "The shuffler hands on neither the order" in page.inner_text("#view")
+    assert "The shuffler reveals neither the order" in page.inner_text("#view")
     compared: Any = command_output("compare", *ASKED)
     page.wait_for_selector("#view table")
     shown = page.eval_on_selector_all("#view tbody tr", ROWS)
@@ -258,12 +258,12 @@ def test_the_proof_and_what_is_taken_home(visit: BrowserTab, tmp_path: Path) -> 
     page.click("text=Prove it again here")
     page.wait_for_selector("#verdict:has-text('Proved again')")
     page.click("text=Write the statement")
-    page.wait_for_selector("#statement:has-text('Whoever is 50% sure beforehand')")
+    page.wait_for_selector("#statement:has-text('Anyone who is 50% sure')")
     for name in ("statement.html", "statement.md"):
         with page.expect_download() as saving:
             page.click(f"text=Save {name}")
         saving.value.save_as(tmp_path / name)
-        assert "honest: none tells what she sent" in (tmp_path / name).read_text("utf-8")
+        assert "honest: no user reveals their message" in (tmp_path / name).read_text("utf-8")
 
 
 def test_a_watched_collection(visit: BrowserTab) -> None:
@@ -379,4 +379,4 @@ def test_it_prints_without_the_form(visit: BrowserTab) -> None:
     page.wait_for_selector(".facts")
     page.emulate_media(media="print")
     assert not page.is_visible("#form")
-    assert page.is_visible("text=The shuffler hands on neither the order")
+    assert page.is_visible("text=The shuffler reveals neither the order")

@@ -16,12 +16,12 @@ def test_a_round_tells_its_count_once_it_is_mixed(tmp_path: Path) -> None:
     shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0, 1] * (USERS // 2)):
         assert shuffler.post(report)
-    (campaign,) = workers.describe_directory(shuffler.place.state)["campaigns"]
+    (campaign,) = workers.describe_directory(shuffler.paths.state)["campaigns"]
     assert campaign["id"] == shuffler.campaign.id
     assert campaign["rounds_told"] == [{"round": 1, "state": "open", "closes": NOW + 3600}]
     assert (campaign["planned"], campaign["minimum"]) == (USERS, 30)
     shuffler.turn()
-    (campaign,) = workers.describe_directory(shuffler.place.state)["campaigns"]
+    (campaign,) = workers.describe_directory(shuffler.paths.state)["campaigns"]
     assert campaign["rounds_told"][0]["users"] == USERS
     shuffler.store.close()
 

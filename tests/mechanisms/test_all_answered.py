@@ -195,3 +195,13 @@ def test_a_drawn_question_sends_one_message() -> None:
 def test_a_local_promise_is_the_sum() -> None:
     assert sdp.AllAnswered([sdp.KRR(1.0, 2), sdp.KRR(0.5, 3)]).local_epsilon == 1.5
     assert sdp.AllAnswered([sdp.KRR(1.0, 2), sdp.PureDUMP(2, 3)]).local_epsilon is None
+
+
+def test_a_scaled_estimate_has_the_intervals_of_its_queries() -> None:
+    """The error law of all queries in one row is scaled part by part."""
+    several = sdp.AllAnswered([sdp.KRR(1.0, 3), sdp.KRR(2.0, 4)])
+    values = np.stack([np.arange(200) % 3, np.arange(200) % 4], axis=1)
+    found = several.estimate(several.encode(values, np.random.default_rng(1)), users=200)
+    one_by_one = [one.transform(1 / 200).interval() for one in several.queries(found)]
+    for end, limits in enumerate(found.transform(1 / 200).interval()):
+        assert limits.tolist() == np.concatenate([one[end] for one in one_by_one]).tolist()

@@ -189,7 +189,7 @@ def test_padded_reports_tell_nothing_by_their_number() -> None:
     assert loss.distance > 0
     misfit = (1 + math.e) * loss.distance
     assert padded.delta(1.0).upper == pytest.approx(plain.delta(1.0).upper + misfit, rel=1e-12)
-    assert "but for this chance" in padded.delta(1.0).note
+    assert "exceeds their places" in padded.delta(1.0).note
     assert padded.delta(1.0).lower is None
 
 

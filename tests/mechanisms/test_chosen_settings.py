@@ -37,7 +37,7 @@ every_choice = pytest.mark.parametrize("name", CHOOSERS)
 ASSEMBLED = [
     pytest.param(example, id=f"{name}-{number}")
     for name, kind in all_mechanisms().items()
-    if kind.__module__.split(".")[2] in ("frequency", "itemset", "keyvalue")
+    if kind.__module__.split(".")[2] in ("frequency", "itemset", "key_value")
     for number, example in enumerate(kind.examples())
 ]
 

@@ -61,7 +61,7 @@ def at_most_e_to(ratio: Fraction, epsilon: float) -> bool:
 @every_example
 @pytest.mark.parametrize("gamma", [0.3, 1e-9])
 def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float) -> None:
-    """[LC] Lemma A.2, exactly: a fraction f ≤ γ of the messages has the reference law, the rest the right one."""
+    """[LC] Lemma A.2, exactly: a fraction f ≤ γ of the messages has the proposal law, the rest the right one."""
     compressed = Compressed(randomizer, gamma)
     table, ratio = pure_table(randomizer), Fraction(randomizer.proposal.ratio)
     for value, row in list(zip(table.inputs, table.probabilities, strict=True))[:3]:
@@ -312,15 +312,15 @@ def test_seeds_are_expanded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_bad_arguments_are_refused() -> None:
     """Each with one sentence."""
-    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law, got "):
+    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer with a proposal law, got "):
         Compressed(sdp.Piecewise(1.0))
-    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law, got "):
+    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer with a proposal law, got "):
         Compressed(sdp.KRR)
     with pytest.raises(ValueError, match=r"^Compressed: gamma must be between 0 and 1, both excluded, got 0\.0\.$"):
         Compressed(sdp.KRR(1.0, 4), gamma=0)
     with pytest.raises(ValueError, match=r"^Compressed: prg must be one of aes-ctr, chacha20, shake128, or a"):
         Compressed(sdp.KRR(1.0, 4), prg="rot13")
-    with pytest.raises(ValueError, match=r"^Compressed: the density ratio to the reference law must be small enough"):
+    with pytest.raises(ValueError, match=r"^Compressed: the density ratio to the proposal law must be small enough"):
         Compressed(sdp.RAPPOR(60.0, 4))
     with pytest.raises(ValueError, match=r"^Compressed: needs δ \+ C·β_G \+ rounding below 1/4, got "):
         Compressed(sdp.KRR(1.0, 4), prg=ToyGenerator("bad", 0.2))
@@ -347,7 +347,7 @@ def test_it_is_built_by_name_around_an_entry_of_the_catalogue() -> None:
         build("compressed-rappor", 2.0, {"options": "40", "prime": "7"})
     with pytest.raises(ValueError, match=r"^mechanism must be one of .*, got 'nothing'\.$"):
         build("compressed-nothing", 2.0, {})
-    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law"):
+    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer with a proposal law"):
         build("compressed-piecewise", 2.0, {})
     assert not any(name.startswith("compressed") for name in all_mechanisms())
     assert all(isinstance(example, Compressed) for example in Compressed.examples())

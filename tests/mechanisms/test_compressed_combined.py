@@ -41,11 +41,11 @@ from tests.mechanisms.with_proposal import pure_table
 Law = list[Fraction]
 
 
-# --- reference laws ---------------------------------------------------------------------------------------------------
+# --- proposal laws ---------------------------------------------------------------------------------------------------
 
 
 def column_maxima(mechanism: Mechanism) -> Fraction:
-    """Σ_y max_x R(x)(y): no reference law has a smaller largest ratio."""
+    """Σ_y max_x R(x)(y): no proposal law has a smaller largest ratio."""
     return sum(map(max, zip(*mechanism.table().probabilities, strict=True)), Fraction(0))
 
 
@@ -350,7 +350,7 @@ def test_what_cannot_be_run_several_times_is_refused() -> None:
     for bad in (Compressed(sdp.KRR(1.0, 4)), spiked, Repeated(sdp.PrivHS(1.0, 3), 2)):
         with pytest.raises(TypeError, match=r"^Repeated: mechanism must be one for vectors in the unit ball, got "):
             Repeated(bad, 2)
-    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law"):
+    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer with a proposal law"):
         Compressed(Repeated(Compressed(sdp.PrivHS(1.0, 3)), 2))
 
 

@@ -361,7 +361,7 @@ def test_it_says_what_it_cannot() -> None:
         GaussianVector(0.1, 2)
     with pytest.raises(ValueError, match="dimension must be at most"):
         GaussianVector(1.0, 1 << 20)
-    with pytest.raises(NotApplicable, match="bounds no ratio"):
+    with pytest.raises(NotApplicable, match="has no bounded likelihood ratio"):
         GaussianVector(2.0, 2).variation_ratio()
 
 

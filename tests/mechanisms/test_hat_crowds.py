@@ -87,10 +87,10 @@ def test_every_pair_and_other_user_is_below_some_kind(mechanism: sdp.WitchHat, e
 
 @pytest.mark.parametrize("kind", [HatKind(0, 90, (0, 3)), HatKind(5, 90, (-2, 0)), HatKind(0, 80, (80, 93))], ids=str)
 def test_messages_that_are_told_as_others_tell_more(kind: HatKind) -> None:
-    crowds = HatWorstDataset(sdp.WitchHat(4.0, grid=90, scale=0.6).hat.units, 90)
+    crowds = HatWorstDataset(sdp.WitchHat(4.0, grid=90, scale=0.6).hat)
     assert crowds._stride > 1
-    first, second = (crowds._law(point) / crowds.total_units for point in kind[:2])
-    hiding = crowds._law(*kind.third_range) / crowds.total_units
+    first, second = (crowds._law(point) / crowds.hat.total_units for point in kind[:2])
+    hiding = crowds._law(*kind.third_range) / crowds.hat.total_units
     pair = crowds.pair(kind)
     assert len(pair.classes()) < len(hiding)
     for epsilon in (0.0, 0.2):

@@ -40,7 +40,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plugins._files.clear()
     plugins._files.update(files)
     for name in set(sys.modules) - modules:
-        if name.startswith(("visitor_", "toy_package")):
+        if name.startswith(("plugin_", "toy_package")):
             del sys.modules[name]
 
 

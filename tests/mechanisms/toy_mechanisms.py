@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core.validation import Array, Floats, Words
-from shuffledp.mechanisms.base.domain import Category
-from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.law import PairLaw
-from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.seed_compression import ApproximateProposal, UniformNumberProposal
-from shuffledp.mechanisms.base.support_counts import OptionCountEstimator
-from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
+from shuffledp.mechanisms.base import (
+    ApproximateProposal,
+    Category,
+    Mechanism,
+    OptionCountEstimator,
+    OutputTable,
+    PairLaw,
+    TwoLevelLaw,
+    TwoLevelResponse,
+    UniformNumberProposal,
+    WholeNumberEncoding,
+)
 from shuffledp.mechanisms.vector.unit_ball import LatticeEstimator, UnitBall, draw_directions
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import PseudorandomGenerator, RandomSource, Seeds, SystemSource

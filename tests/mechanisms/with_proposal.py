@@ -1,4 +1,4 @@
-"""Which mechanisms give a reference law and have a table, and small instances of them."""
+"""Which mechanisms give a proposal law and have a table, and small instances of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from shuffledp import Duchi, Laplace, Parallel, Repeated
-from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.base import Mechanism, OutputTable
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.sampling.random_sources import SeededSource
 from tests.mechanisms.toy_mechanisms import ToyCircle

@@ -94,6 +94,16 @@ def test_a_wide_ball_rounds_to_its_ends() -> None:
     assert 0.7499999 <= round_down(wide) <= 0.75
 
 
+@pytest.mark.parametrize("number", [Fraction(1, 3), Fraction(2, 7), Fraction(-5, 11)])
+def test_the_ends_of_a_wide_ball_are_rounded_outwards(number: Fraction) -> None:
+    """Where no float is an end, the next one beyond it is taken, not the nearest."""
+    with precision(300):
+        for part in range(1, 20):
+            ball = arb(fmpq(number.numerator, number.denominator), arb(fmpq(1, 3 * part)))
+            assert round_up(ball) >= upper_end(ball)
+            assert round_down(ball) <= -upper_end(-ball)
+
+
 def test_above_is_the_least_float_not_below() -> None:
     """The float above 1/3 and above 2/3 is the nearest or its neighbour; a float is above itself."""
     rng = Random(0)

@@ -26,7 +26,7 @@ def test_random_laws_are_enclosed(kind: str) -> None:
             found = positive_part.bracket_by_double_recurrence(law.finite, count, -math.inf)
             assert encloses(found, law.positive_part_mean(count))
             assert relative_width(found) < 1e-15
-            assert found.method == "double walk"
+            assert found.method == "double recurrence"
 
 
 @settings(deadline=None, derandomize=True, max_examples=120)

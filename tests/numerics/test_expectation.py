@@ -144,8 +144,8 @@ def test_routes_agree_for_many_users(name: str, users: int, deviations: float) -
     assert_agree(found)
     widths = {bracket.method: relative_width(bracket) for bracket in found}
     assert widths["contour"] < (1e-7 if users >= 10**5 else 1e-3)
-    assert widths.get("walk", 0.0) < 1e-14
-    assert widths.get("double walk", 0.0) < 1e-13
+    assert widths.get("recurrence", 0.0) < 1e-14
+    assert widths.get("double recurrence", 0.0) < 1e-13
 
 
 @pytest.mark.parametrize("users", [10**3, 10**5])
@@ -169,7 +169,7 @@ def test_each_route_is_taken_somewhere() -> None:
         positive_part_mean(shared.pair(0.01).law(0.01), 10**6).method,
         positive_part_mean(finite_law([-1, -2], [Fraction(1, 2)] * 2), 10**6).method,
     }
-    assert taken == {"walk", "enumeration", "double walk", "contour", "no positive value"}
+    assert taken == {"recurrence", "enumeration", "double recurrence", "contour", "no positive value"}
 
 
 def test_the_mean_over_n_is_the_divergence() -> None:

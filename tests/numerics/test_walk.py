@@ -39,7 +39,7 @@ def test_random_laws_are_enclosed(kind: str, size: int) -> None:
             found = positive_part.bracket_by_recurrence(law.finite, count, -math.inf)
             assert encloses(found, law.positive_part_mean(count))
             assert relative_width(found) < 1e-15
-            assert found.method == "walk"
+            assert found.method == "recurrence"
 
 
 @pytest.mark.exhaustive

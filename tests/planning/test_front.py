@@ -47,7 +47,7 @@ def test_noise_that_the_shuffler_draws_must_be_asked_for() -> None:
     assert "draws the noise" in best.assumption
     text = str(ranking)
     assert "this is the plan" in text
-    assert "the promise does not depend on how many take part" in " ".join(text.split())
+    assert "but not on the number of users who take part" in " ".join(text.split())
     (half, tenth) = ranking.reduced_turnout_guarantees[best.name]
     assert half.epsilon == tenth.epsilon == best.proof.upper
     assert ("noise", "drawn by the shuffler") in best.plan.summary()
@@ -55,7 +55,7 @@ def test_noise_that_the_shuffler_draws_must_be_asked_for() -> None:
     # The error does not grow with the users, either.
     assert best.plan.task.standard_error(best.mechanism, 10**9) == best.standard_error
     other = ranking_of(Frequency(32), "krr", rests_on="shuffler-noise")
-    with pytest.raises(ValueError, match="of no mechanism that meets the target does the shuffler draw the noise"):
+    with pytest.raises(ValueError, match="in no mechanism that meets the target does the shuffler draw the noise"):
         _ = other.best
 
 

@@ -81,7 +81,7 @@ def test_what_one_liar_can_move(influence: float | None, text: str) -> None:
     offer = offer_of(liar(1.0, 9))
     assert cell(offer, "liar") == text
     shown = Ranking.from_outcomes(offer.goal, [offer])
-    assert "liar: the most that one dishonest user can move an estimate by, in users" in str(shown)
+    assert "liar: the largest influence of one dishonest user on an estimate, in users" in str(shown)
     (told,) = shown.document()["mechanisms"]
     assert told["influence"] == influence
 

@@ -26,7 +26,7 @@ from shuffledp import (
     RangeQueries,
     Subset,
 )
-from shuffledp._core.version import __version__
+from shuffledp._core import __version__
 from shuffledp.mechanisms import catalogue
 from shuffledp.planning.plan import Plan
 from shuffledp.tasks import Frequency, ItemSets, KeyValue, Location, Mean, Ranges, UnitVectorMean, VectorMean
@@ -234,3 +234,9 @@ def test_a_plan_may_quote_a_ledger() -> None:
             Plan.parse(json.dumps(PLAN.document() | {"ledger": wrong}))
     with pytest.raises(ValueError, match="plan: ledger must be an object"):
         Plan.parse(json.dumps(PLAN.document() | {"ledger": "x"}))
+
+
+def test_the_old_name_of_the_participation_is_deprecated() -> None:
+    """It still works, with a warning that names the new one."""
+    with pytest.warns(DeprecationWarning, match=r"^Plan\.schedule is now called Plan\.participation\.$"):
+        assert PLAN.schedule == PLAN.participation

@@ -41,7 +41,11 @@ def test_curator_grade_mechanisms_beside_each_other() -> None:
         )
     )
     assert best.standard_error == pytest.approx(math.sqrt(by_hand), rel=1e-12)
-    for words in ("city by poisson-dump, error", "age by split-and-mix, error", "times a curator's who asks only this"):
+    for words in (
+        "city by poisson-dump, error",
+        "age by split-and-mix, error",
+        "times that of a curator who asks only this question",
+    ):
         assert words in " ".join(str(ranking).split())
     told = next(one for one in ranking.document()["mechanisms"] if one["name"] == best.name)
     assert [one["name"] for one in told["questions"]] == ["city", "age", "done"]

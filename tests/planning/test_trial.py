@@ -159,8 +159,8 @@ def test_what_is_beyond_the_limits_is_not_certified(limits: Limits, monkeypatch:
 
     names = ("krr", "oue", "subset", "pure-dump", "poisson-dump", "hadamard-response")
     free = [found for name in names for found in run_jobs(build_trials(small_goal("frequency"), name))]
-    note("_met")
-    note("_searched")
+    note("_certify")
+    note("_search_certified")
     bound = [found for name in names for found in run_jobs(build_trials(small_goal("frequency", limits=limits), name))]
     offered = {found.name for found in bound if isinstance(found, Candidate)}
     assert set(certified) == offered

@@ -103,8 +103,8 @@ def test_the_winners_are_shown_with_fewer_users() -> None:
         assert [(each["users"], each["epsilon"]) for each in told[offer.name]] == [(10_000, half), (2_000, tenth)]
         at = "ε above 700" if math.isinf(tenth) else f"ε = {format_rounded_up(tenth, 4)}"
         words = f"ε = {format_rounded_up(half, 4)} with 10,000 users (half) and {at} with"
-        assert f"{offer.name} promises, at δ = 1e-6, {words}" in text
-    assert "--minimum plans for that." in text
+        assert f"{offer.name} guarantees, at δ = 1e-6, {words}" in text
+    assert "--minimum plans for this case." in text
 
 
 def test_simulations_show_it_too() -> None:
@@ -136,7 +136,7 @@ def test_the_target_is_met_with_the_minimum_of_whom_some_collude(name: str) -> N
     assert best.plan.promise["standard_error"] == best.standard_error
     assert (best.plan.users, best.plan.minimum, best.plan.colluding) == (20_000, 5000, 500)
     head = str(ranking).splitlines()[0]
-    assert head == "frequency: 20,000 users (5,000 at the least), 500 colluding, ε = 1, δ = 1e-6"
+    assert head == "frequency: 20,000 users (at least 5,000), 500 colluding, ε = 1, δ = 1e-6"
     told = ranking.document()
     assert (told["users"], told["minimum"], told["colluding"]) == (20_000, 5000, 500)
 
@@ -153,9 +153,9 @@ def test_a_minimum_is_calibrated_as_calibrate_does() -> None:
     [
         ({"minimum": 0}, "minimum must be at least 1, got 0"),
         ({"minimum": 1.5}, "minimum must be a whole number of at least 1, got 1.5"),
-        ({"minimum": 1001}, "minimum must be at most the 1000 users that are planned for, got 1001"),
-        ({"minimum": 10, "colluding": 10}, "colluding must be below the 10 users who take part at the least, got 10"),
-        ({"colluding": 1000}, "colluding must be below the 1000 users who take part at the least, got 1000"),
+        ({"minimum": 1001}, "minimum must be at most the 1000 planned users, got 1001"),
+        ({"minimum": 10, "colluding": 10}, "colluding must be below the 10 users of the minimum, got 10"),
+        ({"colluding": 1000}, "colluding must be below the 1000 users of the minimum, got 1000"),
         ({"colluding": -1}, "colluding must be at least 0, got -1"),
     ],
 )
@@ -192,7 +192,7 @@ def test_both_numbers_are_in_the_file() -> None:
     assert not {"minimum", "colluding"} & PLAN.document().keys()
     assert dataclasses.replace(PLAN, minimum=1000) == PLAN
     assert dataclasses.replace(dataclasses.replace(PLAN, minimum=1000), users=10).fewest == 10
-    assert [line.split(maxsplit=1)[0] for line in str(careful).splitlines()][2:4] == ["at", "colluding"]
+    assert [line.split(maxsplit=1)[0] for line in str(careful).splitlines()][2:4] == ["minimum", "colluding"]
 
 
 def test_messages_do_not_depend_on_them() -> None:

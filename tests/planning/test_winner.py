@@ -56,7 +56,7 @@ def test_the_other_one_is_asked_for() -> None:
     assert shown.best.name == "pure-dump"
     assert shown.winners == ranking(*NAMES, rests_on="shuffler").winners
     assert [offer.name for offer in shown.winners] == ["krr", "pure-dump"]
-    assert "to whoever links them to their sender; this is the plan." in words(shown)
+    assert "to anyone who links them to their sender; this is the plan." in words(shown)
 
 
 def test_both_are_marked_and_named_with_their_error() -> None:
@@ -69,7 +69,7 @@ def test_both_are_marked_and_named_with_their_error() -> None:
     for offer in shown.winners:
         times = offer.standard_error / curator
         assert f"error {offer.standard_error:.4g}, {times:.3g} times the curator's" in words(shown)
-    sentence = "Its messages tell the true value to whoever links them to their sender; it must be asked for: "
+    sentence = "Its messages reveal the true value to anyone who links them to their sender; choose it by "
     assert f"{sentence}--rests-on shuffler." in words(shown)
     assert all(len(line) <= 100 for line in lines)
 
@@ -78,23 +78,23 @@ def test_without_a_local_epsilon_there_is_no_plan_unless_asked_for() -> None:
     """The table is there, and a sentence says what to ask for."""
     shown = ranking("pure-dump", "balcer-cheu")
     assert shown.best_local is None
-    sentence = r"no mechanism that meets the target keeps a local ε .*; ask by --rests-on shuffler for pure-dump, .*\.$"
+    sentence = r"no mechanism that meets the target has a local ε .*; get pure-dump, .*, by --rests-on shuffler\.$"
     with pytest.raises(ValueError, match=f"^plan: {sentence}"):
         _ = shown.best
     assert "No plan: no mechanism" in words(shown)
     document = shown.document()
     assert (document["best"], document["best_local"], document["best_by_shuffler"]) == (None, None, "pure-dump")
     assert ranking("pure-dump", rests_on="shuffler").best.name == "pure-dump"
-    assert "None keeps a local ε." in words(ranking("pure-dump", rests_on="shuffler"))
+    assert "No mechanism has a local ε." in words(ranking("pure-dump", rests_on="shuffler"))
 
 
 def test_nothing_rests_on_the_shuffler_alone() -> None:
     """Asked for in vain: a sentence says what there is."""
     shown = ranking("krr", "oue", rests_on="shuffler")
-    with pytest.raises(ValueError, match=r"^plan: every mechanism .* leave --rests-on out to get krr\.$"):
+    with pytest.raises(ValueError, match=r"^plan: every mechanism .* leave out --rests-on to get krr\.$"):
         _ = shown.best
     assert "No plan: every mechanism" in words(shown)
-    assert "None rests on the shuffler alone." in words(ranking("krr"))
+    assert "No mechanism rests on the shuffler alone." in words(ranking("krr"))
 
 
 def test_seeds_keep_a_local_epsilon() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from shuffledp.sampling.random_sources import KeyedSource, SystemSource
+from shuffledp._core.validation import Words
+from shuffledp.sampling.random_sources import KeyedSource, RandomSource, SystemSource
 
 KEY = bytes(range(32))
 
@@ -39,6 +41,36 @@ def test_a_source_repeats_itself_however_it_is_asked() -> None:
     assert (KeyedSource(KEY, 4).words(1000) != whole).all()
     assert (KeyedSource(KEY[::-1], 3).words(1000) != whole).all()
     assert (SystemSource().words(1000) != SystemSource().words(1000)).all()
+
+
+class ListedSource(RandomSource):
+    """Words from a list."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def words(self, count: int) -> Words:
+        drawn, self.left = self.left[:count], self.left[count:]
+        return np.array(drawn, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("units", [1, 5, (1 << 64) - 1])
+def test_a_coin_is_true_for_exactly_its_share_of_the_words(units: int) -> None:
+    """Of the 2^64 words those below p·2^64; a probability of 0 is never true, and of 1 always."""
+    last = (1 << 64) - 1
+    assert ListedSource(units - 1, units, 0, last).coins(Fraction(units, 1 << 64), 4).tolist() == [
+        True, False, True, False,
+    ]  # fmt: skip
+    assert not ListedSource(0, last).coins(Fraction(0), 2).any()
+    assert ListedSource(0, last).coins(Fraction(1), 2).all()
+
+
+@pytest.mark.parametrize("bound", [3, 10, 641, (1 << 63) - 25])
+def test_integers_are_uniform_to_the_last_word(bound: int) -> None:
+    """Words beyond the largest multiple of the bound are drawn anew: each integer has the same number of words."""
+    multiple = (1 << 64) // bound * bound
+    source = ListedSource(multiple - 1, multiple, (1 << 64) - 1, bound + 2, 1)
+    assert source.integers_below(bound, 3).tolist() == [bound - 1, 2, 1]
 
 
 @pytest.mark.parametrize(("key", "number"), [(KEY[1:], 0), (KEY, -1), (KEY, 1 << 64)])

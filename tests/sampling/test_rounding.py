@@ -79,4 +79,4 @@ def test_coins_of_any_shape() -> None:
 def test_a_grid_that_is_too_fine_is_refused() -> None:
     """One sentence, with the limit."""
     with pytest.raises(ValueError, match=r"^Some: grid must be at most 65536, got 65537\.$"):
-        rounding.check_grid_size("Some", 65537, at_least=1)
+        rounding.check_grid_size("Some", "grid", 65537, at_least=1)

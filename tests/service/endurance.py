@@ -55,7 +55,7 @@ class Endurance:
     def run_round(self, number: int, users: int, kills: int) -> None:
         """A round from its first report to its batch, with so many kills, a third of them while it is closed."""
         shuffler = Shuffler.__new__(Shuffler)
-        shuffler.place, shuffler.campaign, shuffler.store = self.paths, self.campaign, self.paths.open_store()
+        shuffler.paths, shuffler.campaign, shuffler.store = self.paths, self.campaign, self.paths.open_store()
         reports = shuffler.reports([value % 3 for value in range(users)], number)
         key = self.paths.round_key(shuffler.round(number).name)
         assert key is not None
@@ -123,8 +123,8 @@ class Endurance:
 def run_endurance(room: Path, database: str | None, *, kills: int, rounds: int, users: int, seed: int) -> Endurance:
     """So many kills over so many rounds."""
     campaign = create_campaign(plan_for(users, rounds=rounds), window=24 * 3600)
-    place = accept_campaign(room / "state", campaign, database=database)
-    endurance = Endurance(place, campaign, random.Random(seed))
+    paths = accept_campaign(room / "state", campaign, database=database)
+    endurance = Endurance(paths, campaign, random.Random(seed))
     try:
         endurance.start()
         for number in range(1, rounds + 1):

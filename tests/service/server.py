@@ -86,19 +86,19 @@ def accept_campaign(
     state: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None
 ) -> ShufflerPaths:
     """A shuffler that opened the campaign's first round just now."""
-    place = ShufflerPaths.from_directories(state, None, database)
-    place.create_directories(SHUFFLER)
-    store = place.open_store()
-    RoundManager(place, store).accept(
+    paths = ShufflerPaths.from_directories(state, None, database)
+    paths.create_directories(SHUFFLER)
+    store = paths.open_store()
+    RoundManager(paths, store).accept(
         AcceptedCampaign(campaign, None if ledger is None else str(ledger)), int(time.time())
     )
     store.close()
-    return place
+    return paths
 
 
-def close_round_now(place: ShufflerPaths, campaign: Campaign) -> None:
+def close_round_now(paths: ShufflerPaths, campaign: Campaign) -> None:
     """Let the round's time be over; the server's clock finds out by itself."""
-    store = place.open_store()
+    store = paths.open_store()
     found = store.rounds(campaign.id)[-1]
     assert store.update_round(found, replace(found, closes=int(time.time())))
     store.close()

@@ -66,11 +66,11 @@ def liar(status: int, head: bytes) -> Iterator[tuple[str, list[int]]]:
 def test_answers_without_an_end(tmp_path: Path, head: bytes) -> None:
     """A notice, an acknowledgement, a statement: no more is read than such an answer may have, and it is said."""
     with liar(200, head) as (url, sent):
-        with pytest.raises(ValueError, match="longer than the 65,536 bytes"):
+        with pytest.raises(ValueError, match="longer than the permitted 65,536 bytes"):
             Client(CAMPAIGN, tmp_path / "wallet", url=url).send("red")
-        with pytest.raises(ValueError, match="longer than the 1,048,576 bytes"):
+        with pytest.raises(ValueError, match="longer than the permitted 1,048,576 bytes"):
             fetch_and_open(CAMPAIGN, ANALYST, out=tmp_path / "opened", url=url)
-        with HttpClient(url) as link, pytest.raises(ValueError, match="longer than the 4,096 bytes"):
+        with HttpClient(url) as link, pytest.raises(ValueError, match="longer than the permitted 4,096 bytes"):
             link.request("DELETE", "/")
     with liar(404, head) as (url, refused), HttpClient(url, max_attempts=1) as link:
         assert link.request("GET", "/").status == 404
@@ -165,7 +165,7 @@ def test_more_than_the_disk_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     free = namedtuple("free", "total used free")(10**9, 10**9, 2999)
     monkeypatch.setattr(batch_client.shutil, "disk_usage", lambda _: free)
     statement = record(30, 30, {"messages-00000.parquet": 3000}).sign(SHUFFLER)
-    assert "3,000 bytes, and 2,999 are free" in refused(statement, tmp_path, monkeypatch)
+    assert "3,000 more bytes, and 2,999 are free" in refused(statement, tmp_path, monkeypatch)
 
 
 def test_parts_are_exactly_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

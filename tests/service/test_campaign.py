@@ -32,7 +32,7 @@ def test_one_text_and_one_id(tmp_path: Path) -> None:
     told = json.loads(content)
     assert json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() == content
     assert Campaign.load(tmp_path / "campaign.json") == CAMPAIGN
-    with pytest.raises(ValueError, match="never changed"):
+    with pytest.raises(ValueError, match="never overwritten"):
         CAMPAIGN.save(tmp_path / "campaign.json")
     with pytest.raises(ValueError, match="one form"):
         Campaign.parse(json.dumps(told).encode())

@@ -248,7 +248,7 @@ def test_a_spool_that_is_gone_is_not_made_anew(wire: Wire, tmp_path: Path, monke
     spool = tmp_path / "spool"
     sealed = interrupted(wire, spool, monkeypatch)
     spool.unlink()
-    with pytest.raises(ValueError, match=r"spool is gone.* 8 of 12 reports .*put it back"):
+    with pytest.raises(ValueError, match=r"spool is missing.* 8 of its 12 reports .*restore it"):
         send(wire.shuffler.campaign, TABLE, spool=spool)
     assert not spool.exists()
     assert len(wire.posted) == 3
@@ -278,7 +278,7 @@ def test_a_spool_is_of_one_table(wire: Wire, tmp_path: Path, monkeypatch: pytest
         (two, "first", STRICT_RULES),
         (TABLE, None, Rules(missing="drop")),
     ]:
-        with pytest.raises(ValueError, match=r"other data .*; choose another spool"):
+        with pytest.raises(ValueError, match=r"other data, .*; choose another spool"):
             send(campaign, data, column, spool=spool, rules=rules)
     assert len(wire.posted) == posted
 

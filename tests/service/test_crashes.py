@@ -42,14 +42,14 @@ def closing(state: Path, database: str | None, step: int) -> None:
             if changes == step:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    place = ShufflerPaths.from_directories(state, None, database)
-    store = place.open_store()
+    paths = ShufflerPaths.from_directories(state, None, database)
+    store = paths.open_store()
     if isinstance(store, SqliteStore):
         store._file.set_trace_callback(before)
     else:
         _tell_before(before)
-    with place.lock_rounds(), store.lock_rounds():
-        RoundManager(place, store).take_due_steps(END)
+    with paths.lock_rounds(), store.lock_rounds():
+        RoundManager(paths, store).take_due_steps(END)
 
 
 def _tell_before(act: Callable[[str], None]) -> None:
@@ -79,11 +79,11 @@ def check(shuffler: Shuffler, reports: list[bytes], key: bytes, ledger: Ledger) 
 
     assert shuffler.turn(END) is RoundState.FORGOTTEN
     inside = [hpke.open_envelope(key, build_context(REPORT_LABEL, CAMPAIGN.id, 1), report) for report in reports]
-    assert read_messages(shuffler.place.batch_directory(shuffler.round()), 49) == sorted(inside)
+    assert read_messages(shuffler.paths.batch_directory(shuffler.round()), 49) == sorted(inside)
     statement = BatchStatement.from_signed(CAMPAIGN, shuffler.round().statement or b"")
     assert (statement.manifest.users, statement.repeated) == (len(reports), 1)
-    assert keys_in(shuffler.place) == []
-    assert [path.name for path in shuffler.place.batches_directory.iterdir()] == [shuffler.round().name]
+    assert keys_in(shuffler.paths) == []
+    assert [path.name for path in shuffler.paths.batches_directory.iterdir()] == [shuffler.round().name]
     assert shuffler.store.stored_bytes(CAMPAIGN.id, 1) == 0
     mine = [entry for entry in ledger.budget_statuses()[0].entries if entry.digest == statement.manifest.digest]
     assert [(entry.users, entry.state) for entry in mine] == [(len(reports), "released")]
@@ -102,14 +102,14 @@ def test_killed_before_every_step(tmp_path: Path, kind: str, request: pytest.Fix
         ledger = Ledger.create(room / "ledger.sqlite")
         database = request.getfixturevalue("database_server").new_database() if kind == "database" else None
         shuffler, reports = begun(room, ledger, database=database)
-        key = (shuffler.place.keys / shuffler.round().name).read_bytes()
-        state = shuffler.place.state
+        key = (shuffler.paths.keys / shuffler.round().name).read_bytes()
+        state = shuffler.paths.state
         file_step, change = (step, 0) if kind == "files" else (0, step)
         ended = run_and_kill_at(file_step, state, closing, state, database, change)
         if shuffler.round().state is not RoundState.OPEN:
             assert not shuffler.post(reports[0])
         if shuffler.round().state is RoundState.FORGOTTEN:
-            assert shuffler.place.round_key(shuffler.round().name) is None
+            assert shuffler.paths.round_key(shuffler.round().name) is None
         check(shuffler, reports, key, ledger)
         shuffler.store.close()
         if ended:
@@ -124,10 +124,10 @@ def test_killed_while_too_few_came(tmp_path: Path) -> None:
         room = tmp_path / str(step)
         room.mkdir()
         shuffler, _ = begun(room, Ledger.create(room / "ledger.sqlite"), users=9)
-        run_and_kill_at(step, shuffler.place.state, closing, shuffler.place.state, None, 0)
+        run_and_kill_at(step, shuffler.paths.state, closing, shuffler.paths.state, None, 0)
         assert shuffler.turn(END) is RoundState.EXPIRED
-        assert list(shuffler.place.batches_directory.iterdir()) == []
-        assert keys_in(shuffler.place) == []
+        assert list(shuffler.paths.batches_directory.iterdir()) == []
+        assert keys_in(shuffler.paths) == []
         shuffler.store.close()
 
 
@@ -152,13 +152,13 @@ def test_another_process_comes_and_goes(tmp_path: Path) -> None:
     """
     shuffler = Shuffler(tmp_path, CAMPAIGN)
     # A second connection of this process, after the first one has its locks.
-    second = shuffler.place.open_store()
+    second = shuffler.paths.open_store()
     second.accepted_campaigns()
-    assert run_and_kill_at(0, shuffler.place.state, visitor, shuffler.place.state)
+    assert run_and_kill_at(0, shuffler.paths.state, visitor, shuffler.paths.state)
     (report,) = shuffler.reports([0])
     assert shuffler.post(report)
-    assert run_and_kill_at(0, shuffler.place.state, visitor, shuffler.place.state)
-    fresh = shuffler.place.open_store()
+    assert run_and_kill_at(0, shuffler.paths.state, visitor, shuffler.paths.state)
+    fresh = shuffler.paths.open_store()
     for store in (shuffler.store, second, fresh):
         assert store.stored_bytes(CAMPAIGN.id, 1) == len(report)
         store.close()

@@ -114,7 +114,7 @@ def test_a_device_sends_where_they_cannot_be_imported(tmp_path: Path) -> None:
     assert spent == pytest.approx(sum(shuffler.campaign.promised_epsilon for shuffler in shufflers))
     for shuffler, report in zip(shufflers, map(bytes.fromhex, posted), strict=True):
         assert shuffler.post(report)
-        campaign, key = shuffler.campaign, shuffler.place.round_key(shuffler.round().name)
+        campaign, key = shuffler.campaign, shuffler.paths.round_key(shuffler.round().name)
         assert key is not None
         inside, width = (
             hpke.open_envelope(key.secret, build_context(REPORT_LABEL, campaign.id, 1), report),
@@ -176,7 +176,7 @@ def test_what_a_device_checks(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"not proved|bound must be one of"):
             Client(tmp_path / "campaign.json", tmp_path / "wallet")
         Client(tmp_path / "campaign.json", tmp_path / "wallet", verify=False)
-    with pytest.raises(ValueError, match="not about its plan"):
+    with pytest.raises(ValueError, match="does not match its plan"):
         Campaign.parse(other, whole_plan=False)
     with pytest.raises(GuaranteeTooWeak, match="without the shuffler"):
         Client(CAMPAIGN, tmp_path / "wallet", local_limit=0.4, verify=False)

@@ -67,6 +67,13 @@ def test_what_is_altered_does_not_open() -> None:
     assert private.public_key.seal(info, b"red") != sealed
 
 
+def test_contexts_are_those_of_the_format() -> None:
+    """Pinned: a device and a shuffler of different versions must agree, and golden envelopes of browsers need Node."""
+    place = bytes.fromhex("ab" * 32) + (258).to_bytes(8, "big")
+    assert build_context(MESSAGE_LABEL, "ab" * 32, 258) == b"shuffledp v1 message\0" + place
+    assert build_context(REPORT_LABEL, "ab" * 32, 258) == b"shuffledp v1 report\0" + place
+
+
 def test_contexts_are_all_different() -> None:
     """Label, campaign and round have fixed lengths: no two contexts are the same bytes."""
     found = {

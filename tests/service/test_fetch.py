@@ -56,7 +56,7 @@ class Desk:
         if path.endswith("/batch"):
             return ShufflerResponse(200, found.statement)
         first, _, last = (headers or {})["Range"].removeprefix("bytes=").partition("-")
-        content = (self.shuffler.place.batch_directory(found) / path.rpartition("/")[2]).read_bytes()
+        content = (self.shuffler.paths.batch_directory(found) / path.rpartition("/")[2]).read_bytes()
         return ShufflerResponse(206, content[int(first) : int(last) + 1])
 
 
@@ -145,7 +145,7 @@ def test_half_of_a_batch_that_is_deleted(desk: Desk, tmp_path: Path, monkeypatch
         with pytest.raises(Killed):
             received(desk, tmp_path)
     desk.shuffler.turn(NOW + 3600 + 7200)
-    with pytest.raises(ValueError, match=r"there is no batch of round 1 .* its time was over, and it was deleted"):
+    with pytest.raises(ValueError, match=r"no batch of round 1 .* its retention time was over, and it was deleted"):
         received(desk, tmp_path)
 
 

@@ -81,8 +81,8 @@ ENDLESS: dict[str, tuple[Callable[[Campaign], bytes], bytes]] = {
 def test_heads_are_bounded(tmp_path: Path) -> None:
     """Whatever of a request has no end: 431 after a few pieces of 16 KiB, and nobody else waits for it."""
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign)
-    with run_server(place.state) as server, posting(server, campaign) as client:
+    paths = accept_campaign(tmp_path / "state", campaign)
+    with run_server(paths.state) as server, posting(server, campaign) as client:
         client.post()
         before, statuses = memory_of(server), {}
         for name, (begin, piece) in ENDLESS.items():
@@ -98,17 +98,17 @@ def test_heads_are_bounded(tmp_path: Path) -> None:
         assert client.acknowledged == asked
         assert statuses == dict.fromkeys(ENDLESS, b"431")
         assert memory_of(server) - before < 8 * MEGABYTE
-    store = place.open_store()
+    store = paths.open_store()
     assert store.stored_bytes(campaign.id, 1) == asked * campaign.report_bytes
     store.close()
-    assert "server" not in (place.state / "stderr.log").read_text("utf-8")
+    assert "server" not in (paths.state / "stderr.log").read_text("utf-8")
 
 
 def test_requests_ahead_are_bounded(tmp_path: Path) -> None:
     """Whoever sends requests without waiting for answers is cut off after a few, and costs no memory."""
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign)
-    with run_server(place.state) as server, posting(server, campaign) as client:
+    paths = accept_campaign(tmp_path / "state", campaign)
+    with run_server(paths.state) as server, posting(server, campaign) as client:
         client.post()
         before = memory_of(server)
         with client.connect() as hostile:
@@ -131,8 +131,8 @@ def test_unfinished_bodies_share_a_budget(tmp_path: Path) -> None:
     campaign = create_campaign(plan)
     size, count = campaign.report_bytes, 44
     held = (1000 * size - 1) // size * size
-    place = accept_campaign(tmp_path / "state", campaign)
-    with run_server(place.state) as server, posting(server, campaign) as client, ExitStack() as stack:
+    paths = accept_campaign(tmp_path / "state", campaign)
+    with run_server(paths.state) as server, posting(server, campaign) as client, ExitStack() as stack:
         client.post()
         before, statuses = memory_of(server), []
         opened = [stack.enter_context(client.connect()) for _ in range(count)]
@@ -169,23 +169,23 @@ def test_unfinished_bodies_share_a_budget(tmp_path: Path) -> None:
 def test_numbers_that_are_none(tmp_path: Path) -> None:
     """Of a round, or of a campaign: 404, and no line in the log, however long they are."""
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign)
+    paths = accept_campaign(tmp_path / "state", campaign)
     path, statuses = f"/v1/campaigns/{campaign.id}/rounds/", []
-    with run_server(place.state) as server, posting(server, campaign) as client:
+    with run_server(paths.state) as server, posting(server, campaign) as client:
         for asked in (path + "9" * 4301, path + "0", path + "01", path + "1" * 10 + "/batch", "/v1/campaigns/%00"):
             with client.connect() as asking:
                 asking.sendall(f"GET {asked} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
                 statuses.append(asking.recv(1 << 12)[9:12])
     assert statuses == [b"404"] * 5
-    assert "server" not in (place.state / "stderr.log").read_text("utf-8")
+    assert "server" not in (paths.state / "stderr.log").read_text("utf-8")
 
 
 def test_a_round_takes_what_its_campaign_says(tmp_path: Path) -> None:
     """Whoever floods it with good or bad reports is told that it is full; what it has is what was acknowledged."""
     campaign = create_campaign(plan_for(30), capacity=1500)
-    place, size = accept_campaign(tmp_path / "state", campaign), campaign.report_bytes
+    paths, size = accept_campaign(tmp_path / "state", campaign), campaign.report_bytes
     statuses = []
-    with run_server(place.state) as server, posting(server, campaign) as client:
+    with run_server(paths.state) as server, posting(server, campaign) as client:
         for count in (1000, 1000, 500, 1):
             with client.connect() as flooding:
                 flooding.sendall(head_of(campaign, count * size) + bytes(count * size))
@@ -193,6 +193,6 @@ def test_a_round_takes_what_its_campaign_says(tmp_path: Path) -> None:
         client.post()
         assert client.acknowledged == 0
     assert statuses == [b"201", b"507", b"201", b"507"]
-    store = place.open_store()
+    store = paths.open_store()
     assert store.stored_bytes(campaign.id, 1) == 1500 * size
     store.close()

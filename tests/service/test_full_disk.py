@@ -123,9 +123,9 @@ def test_a_disk_that_somebody_else_filled(disk: Disk, command: str, state: Round
     """No report is taken; the operator gives the round up, or closes one that is small, from what was kept free."""
     ledger = Ledger.create(disk.room / "ledger.sqlite")
     shuffler = Shuffler(disk.room, create_campaign(plan_for(USERS, minimum=30)), ledger.path)
-    with shuffler.place.release_reserve():
-        assert not (shuffler.place.state / "reserve").exists()
-    assert (shuffler.place.state / "reserve").stat().st_size == KEPT_FREE_BYTES
+    with shuffler.paths.release_reserve():
+        assert not (shuffler.paths.state / "reserve").exists()
+    assert (shuffler.paths.state / "reserve").stat().st_size == KEPT_FREE_BYTES
     for report in shuffler.reports([0] * USERS):
         assert shuffler.post(report)
     for _ in range(200):
@@ -135,11 +135,11 @@ def test_a_disk_that_somebody_else_filled(disk: Disk, command: str, state: Round
         shuffler.post(bytes(97))
     found = shuffler.round()
     shuffler.store.close()
-    outcome = run("campaign", command, shuffler.campaign.id[:9], "--state", str(shuffler.place.state))
+    outcome = run("campaign", command, shuffler.campaign.id[:9], "--state", str(shuffler.paths.state))
     assert outcome.status == 0, outcome.err
-    shuffler.store = shuffler.place.open_store()
+    shuffler.store = shuffler.paths.open_store()
     assert shuffler.round().state is state
-    assert shuffler.place.round_key(found.name) is None
+    assert shuffler.paths.round_key(found.name) is None
     assert shuffler.store.stored_bytes(shuffler.campaign.id, 1) == 0
     assert [entry.users for standing in ledger.budget_statuses() for entry in standing.entries] == (
         [USERS] if command == "close" else []

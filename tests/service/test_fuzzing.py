@@ -25,9 +25,9 @@ def bytes_of(_: Any, value: Any) -> bytes:
 def test_requests_out_of_the_description(tmp_path: Path) -> None:
     """Every operation, as documented and against it; with the real campaign and the analyst's secret, and without."""
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign)
+    paths = accept_campaign(tmp_path / "state", campaign)
     token = ANALYST.fetch_token(campaign.nonce)
-    with run_server(place.state) as server:
+    with run_server(paths.state) as server:
         schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
         asked = 0
         for found in schema.get_all_operations():

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shuffledp.service import ingest, serve as serving, server
-from shuffledp.service.browser.programs import FILES, load_static_file
+from shuffledp.service.browser.assets import FILES, load_static_file
 from shuffledp.service.campaign import BatchStatement, RoundNotice
 from shuffledp.service.rounds import take_due_steps
 from shuffledp.service.server import OPENAPI_DOCUMENT, ShufflerApplication
@@ -36,7 +36,7 @@ def shuffler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shuffler:
     made = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     # Open from now on: the server looks at the real time.
     found, now = made.round(), int(time.time())
-    notice = RoundNotice(found.campaign, 1, now, now + 3600, made.notice().key).sign(made.place.signing_key)
+    notice = RoundNotice(found.campaign, 1, now, now + 3600, made.notice().key).sign(made.paths.signing_key)
     from dataclasses import replace
 
     made.store.update_round(found, replace(found, closes=now + 3600, notice=notice))
@@ -55,7 +55,7 @@ def in_service(shuffler: Shuffler, work: Callable[[AsgiClient, str, str], Any]) 
     """Ask a running service; afterwards every answer of a documented path must have been a documented one."""
 
     async def run() -> AsgiClient:
-        async with run_application(ShufflerApplication(shuffler.place)) as ask:
+        async with run_application(ShufflerApplication(shuffler.paths)) as ask:
             path = f"/v1/campaigns/{shuffler.campaign.id}"
             await work(ask, path, ANALYST.fetch_token(shuffler.campaign.nonce))
             return ask
@@ -106,7 +106,7 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
             assert (await ask("GET", f"{path}/rounds/1/batch{batch}")).status == 401
         assert (await ask("DELETE", f"{path}/rounds/1/batch?digest=x", token=token)).status == 404
         assert (await ask("GET", f"{path}/rounds/1")).status == 401
-        assert take_due_steps(shuffler.place, int(time.time()) + 3601, 1)
+        assert take_due_steps(shuffler.paths, int(time.time()) + 3601, 1)
         assert (await ask("POST", post, reports[0])).status == 410
         assert (await ask("GET", f"{path}/round")).status == 410
         told = (await ask("GET", f"{path}/rounds/1", token=token)).json
@@ -128,8 +128,8 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert [(await ask("DELETE", last, token=token)).status for _ in range(2)] == [204, 204]
         assert shuffler.round().state is RoundState.HANDED_OVER
         assert (await ask("GET", f"{path}/rounds/1/batch", token=token)).status == 404
-        assert take_due_steps(shuffler.place, int(time.time()) + 3601, 1)
-        assert not shuffler.place.batch_directory(shuffler.round()).exists()
+        assert take_due_steps(shuffler.paths, int(time.time()) + 3601, 1)
+        assert not shuffler.paths.batch_directory(shuffler.round()).exists()
         assert (await ask("GET", "/v1/openapi.json")).json == OPENAPI_DOCUMENT
         for name in FILES:
             served = await ask("GET", f"/v1/{name}")
@@ -147,8 +147,8 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("shuffledp.service.stores.SqliteStore._execute", unavailable)
         other = f"/v1/campaigns/{'0' * 64}/rounds/1/reports"
         assert (await ask("POST", other, reports[0])).status == 503
-        for place in ("", "/round", "/rounds/1", "/rounds/1/batch", "/rounds/1/batch/x"):
-            assert (await ask("GET", f"{path}{place}", token=token)).status == 503
+        for suffix in ("", "/round", "/rounds/1", "/rounds/1/batch", "/rounds/1/batch/x"):
+            assert (await ask("GET", f"{path}{suffix}", token=token)).status == 503
         assert (await ask("DELETE", f"{path}/rounds/1/batch?digest=x", token=token)).status == 503
         assert (await ask("GET", "/readyz")).status == 503
         assert (await ask("GET", "/healthz")).status == 204
@@ -173,8 +173,8 @@ def test_problems_are_documents(shuffler: Shuffler) -> None:
     """Each names its status, for pages of every origin, and tells nothing else; there are no cookies."""
 
     async def work(ask: AsgiClient, path: str, token: str) -> None:
-        for method, place in (("POST", path), ("GET", "/"), ("PUT", path), ("GET", f"{path}/rounds/x")):
-            answer = await ask(method, place, b"x")
+        for method, target in (("POST", path), ("GET", "/"), ("PUT", path), ("GET", f"{path}/rounds/x")):
+            answer = await ask(method, target, b"x")
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.headers["access-control-allow-origin"] == "*"
             assert answer.json["status"] == answer.status
@@ -236,8 +236,8 @@ def test_what_waits_is_bounded(shuffler: Shuffler, monkeypatch: pytest.MonkeyPat
 
 def test_the_application_of_a_server(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Servers that import it find it by two variables; there is none where there is no shuffler."""
-    monkeypatch.setenv(server.STATE_VARIABLE, str(shuffler.place.state))
-    monkeypatch.setenv(server.KEYS_VARIABLE, str(shuffler.place.keys))
+    monkeypatch.setenv(server.STATE_VARIABLE, str(shuffler.paths.state))
+    monkeypatch.setenv(server.KEYS_VARIABLE, str(shuffler.paths.keys))
     assert isinstance(server.from_environment(), ShufflerApplication)
     monkeypatch.setenv(server.KEYS_VARIABLE, str(tmp_path / "elsewhere"))
     with pytest.raises(ValueError, match="campaign accept"):
@@ -280,9 +280,9 @@ def test_serve_says_what_no_ledger_guards(tmp_path: Path, guarded: bool, capsys:
     book = tmp_path / "ledger.sqlite"
     Ledger.create(book)
     campaign = create_campaign(plan_for(USERS))
-    place = accept_campaign(tmp_path / "state", campaign, book if guarded else None)
-    with closing(place.open_store()) as store:
-        assert serving._recover_rounds(place, store)
+    paths = accept_campaign(tmp_path / "state", campaign, book if guarded else None)
+    with closing(paths.open_store()) as store:
+        assert serving._recover_rounds(paths, store)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["campaign"] for line in lines] == ([] if guarded else [campaign.id[:12]])
     assert all("old copies" in line["reason"] and "--ledger" in line["reason"] for line in lines)

@@ -107,27 +107,27 @@ def test_rounds_wait_while_the_clock_is_wrong(
 ) -> None:
     """A server whose clock jumps by 20 years closes nothing and erases nothing, says so once, and goes on when told."""
     shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30, rounds=2)))
-    clock = RoundScheduler(shuffler.place)
+    clock = RoundScheduler(shuffler.paths)
     for report in shuffler.reports([0] * USERS):
         assert shuffler.post(report)
 
     def tick(seconds: float, jump: float = 0.0) -> tuple[RoundState, ...]:
         machine.uptime += seconds
         machine.clock += seconds + jump
-        shuffler.keeper.take_due_steps(clock._read_time())
+        shuffler.manager.take_due_steps(clock._read_time())
         return tuple(each.state for each in shuffler.store.rounds(shuffler.campaign.id))
 
     assert tick(60) == (RoundState.OPEN,)
     assert tick(60, 20 * YEAR) == tick(1) == (RoundState.OPEN,)
     # By the time that passes it is closed, and its batch is there.
     assert tick(3600) == (RoundState.FORGOTTEN, RoundState.OPEN)
-    assert shuffler.place.batch_directory(shuffler.round()).exists()
+    assert shuffler.paths.batch_directory(shuffler.round()).exists()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["event"], line["jump"]) for line in lines] == [("clock", 20 * YEAR)]
     assert "campaign clock --confirm" in lines[0]["reason"]
-    told = run("campaign", "clock", "--state", str(shuffler.place.state)).out
+    told = run("campaign", "clock", "--state", str(shuffler.paths.state)).out
     assert f"{20 * YEAR:,} seconds ahead of the time that passed" in told
-    assert run("campaign", "clock", "--state", str(shuffler.place.state), "--confirm").status == 0
+    assert run("campaign", "clock", "--state", str(shuffler.paths.state), "--confirm").status == 0
     assert tick(1)[0] is RoundState.ERASED
     shuffler.store.close()
 
@@ -138,12 +138,12 @@ def test_closing_by_hand_touches_no_other_round(machine: Machine, tmp_path: Path
     for each in (first, second):
         for report in each.reports([0] * USERS):
             assert each.post(report)
-    first.keeper.close_now(first.round(), NOW)
+    first.manager.close_now(first.round(), NOW)
     assert first.round().state is RoundState.FORGOTTEN
     machine.run(10, 20 * YEAR)
     assert run("campaign", "close", second.campaign.id[:9], "--state", str(machine.state)).status == 0
     assert (first.round().state, second.round().state) == (RoundState.FORGOTTEN, RoundState.FORGOTTEN)
     assert second.round().closes == NOW + 10
     for each in (first, second):
-        assert each.place.batch_directory(each.round()).exists()
+        assert each.paths.batch_directory(each.round()).exists()
         each.store.close()

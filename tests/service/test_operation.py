@@ -49,16 +49,16 @@ def test_metrics_are_coarse(tmp_path: Path) -> None:
     seen = []
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-        told = numbers(format_metrics(shuffler.place.open_store, NOW))
+        told = numbers(format_metrics(shuffler.paths.open_store, NOW))
         seen.append(told["shuffledp_stored_bytes_at_most"])
     sizes = [97 * count for count in range(1, USERS + 1)]
     assert all(size <= most < 4 * size for size, most in zip(sizes, seen, strict=True))
     assert sorted(set(seen)) == [256, 1024, 4096]
     assert told['shuffledp_rounds{state="open"}'] == told["shuffledp_store_up"] == 1
     assert told["shuffledp_overdue_seconds"] == 0
-    assert numbers(format_metrics(shuffler.place.open_store, NOW + 3700))["shuffledp_overdue_seconds"] == 100
+    assert numbers(format_metrics(shuffler.paths.open_store, NOW + 3700))["shuffledp_overdue_seconds"] == 100
     shuffler.turn()
-    told = numbers(format_metrics(shuffler.place.open_store, NOW + 3700))
+    told = numbers(format_metrics(shuffler.paths.open_store, NOW + 3700))
     assert (told['shuffledp_rounds{state="forgotten"}'], told['shuffledp_rounds{state="open"}']) == (1, 1)
     assert told["shuffledp_stored_bytes_at_most"] == told["shuffledp_overdue_seconds"] == 0
     shuffler.store.close()
@@ -99,23 +99,23 @@ def test_servers_in_front(tmp_path: Path, database_server: Postgres) -> None:
     """They take reports with neither keys nor directories; the one behind them closes, and hands over the batch."""
     database = database_server.new_database()
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign, database=database)
+    paths = accept_campaign(tmp_path / "state", campaign, database=database)
     (tmp_path / "front").mkdir()
     token = ANALYST.fetch_token(campaign.nonce)
     with (
         run_server(tmp_path / "front", database=database, front=True) as first,
         run_server(tmp_path / "front", database=database, front=True, workers=2) as second,
-        run_server(place.state, database=database) as keeper,
+        run_server(paths.state, database=database) as third,
     ):
-        for number, server in enumerate((first, second, keeper)):
+        for number, server in enumerate((first, second, third)):
             done = send(campaign, pa.array(COLOURS * 4), spool=tmp_path / f"spool-{number}", url=server.url)
             assert done.reports == 12
-        close_round_now(place, campaign)
+        close_round_now(paths, campaign)
         wait_for_state(first, campaign, token, "forgotten")
         with HttpClient(first.url) as link:
             name = f"/v1/campaigns/{campaign.id}/rounds/1/batch/messages-00000.parquet"
             assert link.request("GET", name, headers={"Authorization": f"Bearer {token}"}).status == 404
-        assert fetch_and_open(campaign, ANALYST, out=tmp_path / "opened", url=keeper.url).users == 36
+        assert fetch_and_open(campaign, ANALYST, out=tmp_path / "opened", url=third.url).users == 36
     assert {path.name for path in (tmp_path / "front").iterdir()} == {"stderr.log"}
     assert (tmp_path / "front" / "stderr.log").read_bytes() == b""
 
@@ -132,9 +132,9 @@ def test_shufflers_that_share_a_database(tmp_path: Path, database_server: Postgr
     other = ShufflerPaths.from_directories(tmp_path / "other", None, database)
     other.create_directories(ShufflerKey.new())
     with closing(other.open_store()) as store:
-        keeper = RoundManager(other, store)
-        assert not keeper.is_due(NOW + 9999)
-        keeper.take_due_steps(NOW + 9999)
+        manager = RoundManager(other, store)
+        assert not manager.is_due(NOW + 9999)
+        manager.take_due_steps(NOW + 9999)
     assert shuffler.round().state is RoundState.OPEN
     assert shuffler.turn() is RoundState.FORGOTTEN
     shuffler.store.close()
@@ -166,26 +166,26 @@ def test_a_backup_that_is_restored(tmp_path: Path) -> None:
     reports = shuffler.reports([0] * 30)
     for report in reports:
         shuffler.post(report)
-    copied(shuffler.place.state, tmp_path / "backup")
+    copied(shuffler.paths.state, tmp_path / "backup")
     assert shuffler.turn() is RoundState.FORGOTTEN
     for report in shuffler.reports([1] * 30, 2):
         assert shuffler.post(report, NOW + 3601, 2)
     shuffler.turn(NOW + 7200)
     assert shuffler.round(2).state is RoundState.FORGOTTEN
     before = ledger.budget_statuses()[0].entries
-    keys = shuffler.place.keys
+    keys = shuffler.paths.keys
     shuffler.store.close()
-    place = ShufflerPaths.from_directories(tmp_path / "backup", keys)
-    with closing(place.open_store()) as store:
+    paths = ShufflerPaths.from_directories(tmp_path / "backup", keys)
+    with closing(paths.open_store()) as store:
         assert store.stored_bytes(shuffler.campaign.id, 1) == 30 * 97
-        keeper = RoundManager(place, store)
+        manager = RoundManager(paths, store)
         for later in range(4):
-            keeper.take_due_steps(NOW + 7201 + later)
+            manager.take_due_steps(NOW + 7201 + later)
         found = store.rounds(shuffler.campaign.id)
         assert [each.state for each in found] == [RoundState.EXPIRED, RoundState.EXPIRED, RoundState.OPEN]
         assert store.stored_bytes(shuffler.campaign.id, 1) == 0
     assert ledger.budget_statuses()[0].entries == before
-    assert not list(place.batches_directory.iterdir())
+    assert not list(paths.batches_directory.iterdir())
 
 
 @pytest.mark.exhaustive("True")
@@ -195,32 +195,32 @@ def test_a_server_on_a_copy_that_was_put_back(tmp_path: Path, with_ledger: bool)
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     campaign = create_campaign(plan_for(USERS, minimum=30, rounds=2))
     shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
-    place, name = shuffler.place, shuffler.round().name
-    key = (place.keys / name).read_bytes()
-    copied(place.state, tmp_path / "copy")
+    paths, name = shuffler.paths, shuffler.round().name
+    key = (paths.keys / name).read_bytes()
+    copied(paths.state, tmp_path / "copy")
     for report in shuffler.reports([0] * 30):
         assert shuffler.post(report)
     assert shuffler.turn() is RoundState.FORGOTTEN
     shuffler.store.close()
-    shutil.rmtree(place.state)
-    (tmp_path / "copy").rename(place.state)
-    place.state.chmod(0o700)
-    with sqlite3.connect(place.state / "reports.sqlite") as file:
+    shutil.rmtree(paths.state)
+    (tmp_path / "copy").rename(paths.state)
+    paths.state.chmod(0o700)
+    with sqlite3.connect(paths.state / "reports.sqlite") as file:
         file.execute("UPDATE rounds SET closes = ?", (int(time.time()) + 3600,))
     file.close()
-    (place.keys / name).write_bytes(key)
+    (paths.keys / name).write_bytes(key)
     if with_ledger:
-        shutil.rmtree(place.keys / "spent")
-    with run_server(place.state) as server, HttpClient(server.url) as link:
+        shutil.rmtree(paths.keys / "spent")
+    with run_server(paths.state) as server, HttpClient(server.url) as link:
         answer = link.request(
             "POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", bytes(campaign.report_bytes), SENT
         )
         assert answer.status == 410
-    events = [json.loads(line) for line in (place.state / "stderr.log").read_text().splitlines()]
+    events = [json.loads(line) for line in (paths.state / "stderr.log").read_text().splitlines()]
     assert "closed for good" in next(event["reason"] for event in events if event["event"] == "put back")
-    with closing(place.open_store()) as store:
+    with closing(paths.open_store()) as store:
         assert store.rounds(campaign.id)[0].state is RoundState.EXPIRED
-    assert place.round_key(name) is None
+    assert paths.round_key(name) is None
 
 
 def test_a_server_whose_ledger_is_gone(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_server_whose_ledger_is_gone(tmp_path: Path) -> None:
     shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS)), ledger.path)
     shuffler.store.close()
     (tmp_path / "ledger.sqlite").unlink()
-    outcome = run("serve", "--state", str(shuffler.place.state), "--listen", "127.0.0.1:0")
+    outcome = run("serve", "--state", str(shuffler.paths.state), "--listen", "127.0.0.1:0")
     assert outcome.status == 2
     assert "rounds cannot be opened" in outcome.err
 
@@ -241,7 +241,7 @@ def test_a_round_that_is_over_is_not_ended_again(tmp_path: Path) -> None:
         shuffler.post(report)
     assert shuffler.turn() is RoundState.FORGOTTEN
     with pytest.raises(ValueError, match="is forgotten, not open"):
-        shuffler.keeper.close_now(shuffler.round(), NOW + 9000)
+        shuffler.manager.close_now(shuffler.round(), NOW + 9000)
     assert shuffler.round().closes == NOW + 3600
     shuffler.store.close()
 
@@ -276,7 +276,7 @@ def test_an_operator_sees_where_rounds_stand(tmp_path: Path, monkeypatch: pytest
 
 def test_why_there_is_no_batch() -> None:
     """In words: the analyst need not know what states are called."""
-    assert "open until 2027-01-15 08:00 UTC; come back" in batch_client._describe_missing_batch(RoundState.OPEN, NOW)
+    assert "open until 2027-01-15 08:00 UTC; try again" in batch_client._describe_missing_batch(RoundState.OPEN, NOW)
     for state in RoundState:
         assert "{" not in batch_client._describe_missing_batch(state, NOW)
 

@@ -69,7 +69,7 @@ class Stage(NamedTuple):
     """One shuffler behind all of them."""
 
     campaign: Campaign
-    place: ShufflerPaths
+    paths: ShufflerPaths
     server: Server
     fronts: dict[str, Front]
 
@@ -81,8 +81,8 @@ class Stage(NamedTuple):
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     campaign, room = create_campaign(plan_for(30)), tmp_path_factory.mktemp("proxies")
-    place = accept_campaign(room / "state", campaign)
-    with run_server(place.state) as server, ExitStack() as stack:
+    paths = accept_campaign(room / "state", campaign)
+    with run_server(paths.state) as server, ExitStack() as stack:
         fronts = {}
         for kind, files in KINDS.items():
             own = room / kind
@@ -91,7 +91,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             command, first, proxy = files(own, tap.port)
             stack.enter_context(run_proxy(command, first, own))
             fronts[kind] = Front(kind, tap, first, proxy, own)
-        yield Stage(campaign, place, server, fronts)
+        yield Stage(campaign, paths, server, fronts)
 
 
 @pytest.fixture(params=list(KINDS))
@@ -167,7 +167,7 @@ def test_the_analyst_fetches_through_a_proxy(stage: Stage, tmp_path: Path, monke
     """Everybody's reports, through either proxy, each once."""
     front = stage.fronts["nginx"]
     monkeypatch.setenv("SSL_CERT_FILE", str(front.room / "localhost.pem"))
-    close_round_now(stage.place, stage.campaign)
+    close_round_now(stage.paths, stage.campaign)
     wait_for_state(stage.server, stage.campaign, ANALYST.fetch_token(stage.campaign.nonce), "forgotten")
     made = fetch_and_open(stage.campaign, ANALYST, out=tmp_path / "opened", url=f"https://localhost:{front.proxy}")
     assert (made.users, made.refused) == (30, 0)

@@ -41,12 +41,12 @@ class Shuffler:
     """One in a directory, with a campaign."""
 
     def __init__(self, room: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None) -> None:
-        self.place, self.campaign = ShufflerPaths.from_directories(room / "shuffler", None, database), campaign
-        self.place.create_directories(SHUFFLER)
-        self.store = self.place.open_store()
+        self.paths, self.campaign = ShufflerPaths.from_directories(room / "shuffler", None, database), campaign
+        self.paths.create_directories(SHUFFLER)
+        self.store = self.paths.open_store()
         self.accepted = AcceptedCampaign(campaign, None if ledger is None else str(ledger))
-        self.keeper = RoundManager(self.place, self.store)
-        self.keeper.accept(self.accepted, NOW)
+        self.manager = RoundManager(self.paths, self.store)
+        self.manager.accept(self.accepted, NOW)
 
     def round(self, number: int = 1) -> Round:
         found = self.store.round(self.campaign.id, number)
@@ -65,7 +65,7 @@ class Shuffler:
         return self.store.append_reports([PostedReports(self.campaign.id, number, content)], now)[0]
 
     def turn(self, now: float = NOW + 3600) -> RoundState:
-        self.keeper.take_due_steps(int(now))
+        self.manager.take_due_steps(int(now))
         return self.round().state
 
 
@@ -75,44 +75,44 @@ def shuffler(tmp_path: Path) -> Shuffler:
 
 
 def batch_bytes(shuffler: Shuffler) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in shuffler.place.batch_directory(shuffler.round()).iterdir()}
+    return {path.name: path.read_bytes() for path in shuffler.paths.batch_directory(shuffler.round()).iterdir()}
 
 
-def keys_in(place: ShufflerPaths) -> list[str]:
+def keys_in(paths: ShufflerPaths) -> list[str]:
     """The rounds that have a key: neither the shuffler's own, nor the marks of what is over."""
-    return sorted(path.name for path in place.keys.iterdir() if path.name not in ("identity", "spent"))
+    return sorted(path.name for path in paths.keys.iterdir() if path.name not in ("identity", "spent"))
 
 
 def test_a_round_from_open_to_erased(shuffler: Shuffler, tmp_path: Path) -> None:
     """Reports with repetitions and garbage; the batch is what the oracle says; nothing is left of what came in."""
-    campaign, place = shuffler.campaign, shuffler.place
+    campaign, paths = shuffler.campaign, shuffler.paths
     reports = shuffler.reports([0, 1] * 20)
     foreign = campaign.analyst_key.seal(build_context(REPORT_LABEL, campaign.id, 1), bytes(49))
     for report in [*reports, reports[3], reports[3], bytes(97), foreign]:
         assert shuffler.post(report)
-    key = place.round_key(shuffler.round().name)
+    key = paths.round_key(shuffler.round().name)
     assert key is not None
     inside = [hpke.open_envelope(key.secret, build_context(REPORT_LABEL, campaign.id, 1), report) for report in reports]
-    assert not shuffler.keeper.is_due(NOW + 3599)
+    assert not shuffler.manager.is_due(NOW + 3599)
     assert shuffler.turn(NOW + 3599) is RoundState.OPEN
     assert not shuffler.post(reports[0], NOW + 3600)
-    assert shuffler.keeper.is_due(NOW + 3600)
+    assert shuffler.manager.is_due(NOW + 3600)
     assert shuffler.turn() is RoundState.FORGOTTEN
     assert not shuffler.post(reports[0])
     statement = BatchStatement.from_signed(campaign, shuffler.round().statement or b"")
     assert (statement.manifest.users, statement.repeated, statement.refused) == (USERS, 2, 2)
-    assert read_messages(place.batch_directory(shuffler.round()), 49) == sorted(inside)
-    assert place.round_key(shuffler.round().name) is None
-    assert keys_in(place) == []
+    assert read_messages(paths.batch_directory(shuffler.round()), 49) == sorted(inside)
+    assert paths.round_key(shuffler.round().name) is None
+    assert keys_in(paths) == []
     assert list(shuffler.store.reports(campaign.id, 1)) == []
-    assert not place.work_directory.exists()
-    made = receive(campaign, ANALYST, place.batch_directory(shuffler.round()), out=tmp_path / "opened")
+    assert not paths.work_directory.exists()
+    made = receive(campaign, ANALYST, paths.batch_directory(shuffler.round()), out=tmp_path / "opened")
     assert (made.users, made.messages, made.refused) == (USERS, USERS, 0)
     assert collection.estimate(campaign.plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == USERS
     assert shuffler.turn(NOW + 3600 + 7199) is RoundState.FORGOTTEN
     assert shuffler.turn(NOW + 3600 + 7200) is RoundState.ERASED
-    assert list(place.batches_directory.iterdir()) == []
-    assert not shuffler.keeper.is_due(NOW * 2)
+    assert list(paths.batches_directory.iterdir()) == []
+    assert not shuffler.manager.is_due(NOW * 2)
 
 
 def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     campaign = create_campaign(plan_for(USERS))
     first, second, third = (Shuffler(tmp_path / name, campaign) for name in "abc")
     for other in (second, third):
-        path = other.place.keys / other.round().name
-        path.write_bytes((first.place.keys / first.round().name).read_bytes())
+        path = other.paths.keys / other.round().name
+        path.write_bytes((first.paths.keys / first.round().name).read_bytes())
     reports = first.reports([0, 1, 2, 0] * 10)
     for report in reports:
         first.post(report)
@@ -153,11 +153,11 @@ def test_too_few_are_never_handed_on(tmp_path: Path) -> None:
     assert (shuffler.round().closes, shuffler.round().extended) == (NOW + 7200, 1)
     assert shuffler.notice() == replace(shuffler.notice(), closes=NOW + 7200)
     assert shuffler.post(reports[0], NOW + 5000)
-    assert list(shuffler.place.batches_directory.iterdir()) == []
+    assert list(shuffler.paths.batches_directory.iterdir()) == []
     assert shuffler.turn(NOW + 7200) is RoundState.EXPIRED
-    assert keys_in(shuffler.place) == []
+    assert keys_in(shuffler.paths) == []
     assert list(shuffler.store.reports(shuffler.campaign.id, 1)) == []
-    assert list(shuffler.place.batches_directory.iterdir()) == []
+    assert list(shuffler.paths.batches_directory.iterdir()) == []
     assert ledger.budget_statuses()[0].entries == ()
 
 
@@ -173,7 +173,7 @@ def test_one_more_in_the_extension_is_enough(tmp_path: Path) -> None:
         shuffler.post(report, NOW + 4000)
     assert shuffler.turn(NOW + 7200) is RoundState.FORGOTTEN
     (entry,) = ledger.budget_statuses()[0].entries
-    manifest = Manifest.read(shuffler.place.batch_directory(shuffler.round()))
+    manifest = Manifest.read(shuffler.paths.batch_directory(shuffler.round()))
     assert (entry.users, entry.state, entry.digest) == (31, "released", manifest.digest)
 
 
@@ -196,7 +196,7 @@ def test_rounds_follow_each_other(tmp_path: Path) -> None:
     shuffler.turn(NOW + 7200)
     statement = BatchStatement.from_signed(shuffler.campaign, shuffler.round(2).statement or b"")
     assert (statement.manifest.users, statement.refused) == (30, 30)
-    assert not shuffler.keeper.is_due(NOW + 7201)
+    assert not shuffler.manager.is_due(NOW + 7201)
     assert len(shuffler.store.rounds(shuffler.campaign.id)) == 2
 
 
@@ -210,7 +210,7 @@ def test_several_messages_of_a_client(tmp_path: Path) -> None:
         shuffler.post(report)
     assert shuffler.turn() is RoundState.FORGOTTEN
     made = receive(
-        shuffler.campaign, ANALYST, shuffler.place.batch_directory(shuffler.round()), out=tmp_path / "opened"
+        shuffler.campaign, ANALYST, shuffler.paths.batch_directory(shuffler.round()), out=tmp_path / "opened"
     )
     assert (made.users, made.messages) == (30, 30 * 61)
     assert collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == 30
@@ -225,7 +225,7 @@ def test_noise_of_the_shuffler(tmp_path: Path) -> None:
         shuffler.post(report)
     assert shuffler.turn() is RoundState.FORGOTTEN
     made = receive(
-        shuffler.campaign, ANALYST, shuffler.place.batch_directory(shuffler.round()), out=tmp_path / "opened"
+        shuffler.campaign, ANALYST, shuffler.paths.batch_directory(shuffler.round()), out=tmp_path / "opened"
     )
     assert made.noise == "shuffler"
     assert made.messages > 30 * shuffler.campaign.messages_per_user
@@ -238,9 +238,9 @@ def test_a_budget_refuses_a_campaign(tmp_path: Path) -> None:
     ledger.set_budget("everyone", 0.01, 1e-6)
     with pytest.raises(GuaranteeTooWeak):
         Shuffler(tmp_path, create_campaign(plan_for(USERS)), ledger.path)
-    place = ShufflerPaths.from_directories(tmp_path / "shuffler")
-    assert place.open_store().accepted_campaigns() == []
-    assert keys_in(place) == []
+    paths = ShufflerPaths.from_directories(tmp_path / "shuffler")
+    assert paths.open_store().accepted_campaigns() == []
+    assert keys_in(paths) == []
 
 
 def test_a_round_is_released_once_under_one_ledger(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_round_is_released_once_under_one_ledger(tmp_path: Path) -> None:
     with pytest.raises(RoundTaken, match="was released on"):
         collection.shuffle([tmp_path / "late.messages"], out=tmp_path / "late", plan=plan, ledger=ledger.path)
     # The same messages, opened and read, are no second release.
-    receive(shuffler.campaign, ANALYST, shuffler.place.batch_directory(shuffler.round()), out=tmp_path / "opened")
+    receive(shuffler.campaign, ANALYST, shuffler.paths.batch_directory(shuffler.round()), out=tmp_path / "opened")
     report = collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r", ledger=ledger.path)
     assert report.guarantee.round_number == 1
     assert len(ledger.budget_statuses("everyone")[0].entries) == 2
@@ -273,8 +273,8 @@ def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:
     """What a thief of the backup holds is noise; the shuffler gives the round up."""
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    (shuffler.place.keys / shuffler.round().name).unlink()
-    assert shuffler.keeper.is_due(NOW)
+    (shuffler.paths.keys / shuffler.round().name).unlink()
+    assert shuffler.manager.is_due(NOW)
     assert shuffler.turn(NOW) is RoundState.EXPIRED
 
 
@@ -283,12 +283,12 @@ def test_closing_and_giving_up_by_hand(tmp_path: Path) -> None:
     shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0] * 30):
         shuffler.post(report)
-    shuffler.keeper.close_now(shuffler.round(), NOW + 10)
+    shuffler.manager.close_now(shuffler.round(), NOW + 10)
     assert shuffler.round().state is RoundState.FORGOTTEN
     with pytest.raises(ValueError, match="cannot be taken back"):
-        shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+        shuffler.manager.give_up_round(shuffler.accepted, shuffler.round())
     other = Shuffler(tmp_path / "other", create_campaign(plan_for(USERS)))
-    other.keeper.give_up_round(other.accepted, other.round())
+    other.manager.give_up_round(other.accepted, other.round())
     assert other.round().state is RoundState.EXPIRED
 
 
@@ -316,7 +316,7 @@ def messages_left(shuffler: Shuffler) -> int:
     """How many messages below the state directory open by the analyst's key."""
     info, width = CampaignSealer(shuffler.campaign, 1).info, shuffler.campaign.message_bytes
     opener, found = crypto.EnvelopeOpener(ANALYST.private_key, info), 0
-    for path in shuffler.place.state.rglob("*.parquet"):
+    for path in shuffler.paths.state.rglob("*.parquet"):
         wires = list(message_files.read_messages([path], width))
         found += sum(len(opened) for opened, _ in opener.open_all(wires, sum(map(len, wires)), 1))
     return found
@@ -337,15 +337,15 @@ def test_expiry_leaves_nothing_that_opens(
     owners = {"rename": durable_files, "sync_tree": durable_files, "settle": Ledger, "sign": BatchStatement}
     stopped_before(shuffler, monkeypatch, owners[killed], killed)
     assert messages_left(shuffler) == USERS
-    shuffler.place.work_directory.mkdir(exist_ok=True)
-    (shuffler.place.work_directory / "run").touch()
+    shuffler.paths.work_directory.mkdir(exist_ok=True)
+    (shuffler.paths.work_directory / "run").touch()
     assert shuffler.round().state is RoundState.CLOSING
-    shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    shuffler.manager.give_up_round(shuffler.accepted, shuffler.round())
     assert shuffler.turn() is RoundState.EXPIRED
     assert messages_left(shuffler) == 0
-    assert list(shuffler.place.batches_directory.iterdir()) == []
-    assert not shuffler.place.work_directory.exists()
-    assert keys_in(shuffler.place) == []
+    assert list(shuffler.paths.batches_directory.iterdir()) == []
+    assert not shuffler.paths.work_directory.exists()
+    assert keys_in(shuffler.paths) == []
     # What the ledger was told to be released stays counted.
     assert len(ledger.budget_statuses()[0].entries) == (with_ledger and killed == "sign")
 
@@ -363,7 +363,7 @@ def test_expiry_that_is_killed_is_not_undone(tmp_path: Path, monkeypatch: pytest
     with monkeypatch.context() as patched:
         patched.setattr(ShufflerPaths, "destroy_round_key", stop)
         with pytest.raises(Stopped):
-            shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+            shuffler.manager.give_up_round(shuffler.accepted, shuffler.round())
     assert shuffler.turn() is RoundState.EXPIRED
     assert messages_left(shuffler) == 0
 
@@ -376,7 +376,7 @@ def test_what_cannot_be_removed_is_not_called_expired(shuffler: Shuffler, monkey
     with monkeypatch.context() as patched:
         patched.setattr(durable_files.shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(OSError, match="batches"):
-            shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+            shuffler.manager.give_up_round(shuffler.accepted, shuffler.round())
     assert shuffler.round().state is RoundState.CLOSING
     assert shuffler.turn() is RoundState.EXPIRED
 
@@ -386,7 +386,7 @@ def test_expiry_on_a_full_disk(shuffler: Shuffler, monkeypatch: pytest.MonkeyPat
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
     stopped_before(shuffler, monkeypatch, BatchStatement, "sign")
-    batch, spend = shuffler.place.batch_directory(shuffler.round()), ShufflerPaths.mark_finished
+    batch, spend = shuffler.paths.batch_directory(shuffler.round()), ShufflerPaths.mark_finished
 
     def full(self: ShufflerPaths, name: str, digest: str = "") -> None:
         if batch.exists():
@@ -394,9 +394,9 @@ def test_expiry_on_a_full_disk(shuffler: Shuffler, monkeypatch: pytest.MonkeyPat
         spend(self, name, digest)
 
     monkeypatch.setattr(ShufflerPaths, "mark_finished", full)
-    shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+    shuffler.manager.give_up_round(shuffler.accepted, shuffler.round())
     assert shuffler.round().state is RoundState.EXPIRED
-    assert shuffler.place.finished_digest(shuffler.round().name) == ""
+    assert shuffler.paths.finished_digest(shuffler.round().name) == ""
 
 
 @pytest.mark.parametrize("killed", ["rename", "sync_tree"])
@@ -405,16 +405,16 @@ def test_a_start_sweeps_what_was_left(shuffler: Shuffler, killed: str, monkeypat
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
     stopped_before(shuffler, monkeypatch, durable_files, killed)
-    place, name = shuffler.place, shuffler.round().name
-    place.work_directory.mkdir(exist_ok=True)
-    (place.work_directory / "run").touch()
+    paths, name = shuffler.paths, shuffler.round().name
+    paths.work_directory.mkdir(exist_ok=True)
+    (paths.work_directory / "run").touch()
     assert messages_left(shuffler) == USERS
-    shuffler.keeper.recover(NOW)
-    assert (messages_left(shuffler), place.work_directory.exists()) == (0, False)
+    shuffler.manager.recover(NOW)
+    assert (messages_left(shuffler), paths.work_directory.exists()) == (0, False)
     assert shuffler.turn() is RoundState.FORGOTTEN
-    (place.keys / name).write_bytes(b"key of a copy that was put back")
-    shuffler.keeper.recover(NOW)
-    assert keys_in(place) == []
+    (paths.keys / name).write_bytes(b"key of a copy that was put back")
+    shuffler.manager.recover(NOW)
+    assert keys_in(paths) == []
     assert messages_left(shuffler) == USERS
 
 
@@ -423,30 +423,30 @@ def test_a_forgotten_round_has_one_batch(shuffler: Shuffler, monkeypatch: pytest
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
     stopped_before(shuffler, monkeypatch, ShufflerPaths, "destroy_round_key")
-    batch = shuffler.place.batch_directory(shuffler.round())
+    batch = shuffler.paths.batch_directory(shuffler.round())
     shutil.copytree(batch, batch.with_name(f"{batch.name}.unfinished-00"))
     assert shuffler.turn() is RoundState.FORGOTTEN
-    assert list(shuffler.place.batches_directory.iterdir()) == [batch]
+    assert list(shuffler.paths.batches_directory.iterdir()) == [batch]
     assert messages_left(shuffler) == USERS
 
 
 def put_back(shuffler: Shuffler, tmp_path: Path, with_keys: bool) -> Shuffler:
     """Mix a round of a shuffler, put back a copy from before that, and start on it."""
-    copies = [(shuffler.place.state, tmp_path / "copy")]
+    copies = [(shuffler.paths.state, tmp_path / "copy")]
     if with_keys:
-        copies.append((shuffler.place.keys, tmp_path / "copy.keys"))
+        copies.append((shuffler.paths.keys, tmp_path / "copy.keys"))
     shuffler.store.close()
     for there, copy in copies:
         shutil.copytree(there, copy)
-    shuffler.store = shuffler.place.open_store()
-    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
+    shuffler.store = shuffler.paths.open_store()
+    shuffler.manager = RoundManager(shuffler.paths, shuffler.store)
     assert shuffler.turn() is RoundState.FORGOTTEN
     shuffler.store.close()
     for there, copy in copies:
         shutil.rmtree(there)
         copy.rename(there)
-    shuffler.store = shuffler.place.open_store()
-    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
+    shuffler.store = shuffler.paths.open_store()
+    shuffler.manager = RoundManager(shuffler.paths, shuffler.store)
     return shuffler
 
 
@@ -467,32 +467,32 @@ def test_a_round_that_was_handed_on_is_closed_for_good(
     reports = shuffler.reports([0] * USERS)
     for report in reports[:-1]:
         shuffler.post(report)
-    key = (shuffler.place.keys / shuffler.round().name).read_bytes()
+    key = (shuffler.paths.keys / shuffler.round().name).read_bytes()
     put_back(shuffler, tmp_path, with_keys)
     if not with_keys:
         # As if it had been kept elsewhere: without a key a round is given up anyway.
-        (shuffler.place.keys / shuffler.round().name).write_bytes(key)
+        (shuffler.paths.keys / shuffler.round().name).write_bytes(key)
     before = [entry.digest for entry in ledger.budget_statuses()[0].entries]
     assert shuffler.round().state is RoundState.OPEN
-    shuffler.keeper = replace(shuffler.keeper, is_logging=True)
+    shuffler.manager = replace(shuffler.manager, is_logging=True)
     if how == "start":
-        shuffler.keeper.recover(NOW)
+        shuffler.manager.recover(NOW)
     elif how == "clock":
         shuffler.post(reports[-1])
-        shuffler.keeper.take_due_steps(NOW + 3600)
+        shuffler.manager.take_due_steps(NOW + 3600)
     elif how == "close":
-        with pytest.raises(ValueError, match=r"round 1 was handed on .* closed for good"):
-            shuffler.keeper.close_now(shuffler.round(), NOW)
+        with pytest.raises(ValueError, match=r"round 1 was handed over .* closed for good"):
+            shuffler.manager.close_now(shuffler.round(), NOW)
     elif how == "expire":
-        shuffler.keeper.give_up_round(shuffler.accepted, shuffler.round())
+        shuffler.manager.give_up_round(shuffler.accepted, shuffler.round())
     else:
-        shuffler.keeper.accept(shuffler.accepted, NOW)
+        shuffler.manager.accept(shuffler.accepted, NOW)
     assert shuffler.round().state is RoundState.EXPIRED
     assert ("put back" in capsys.readouterr().err) == (how in ("start", "clock", "accept"))
     assert shuffler.store.stored_bytes(campaign.id, 1) == 0
     assert messages_left(shuffler) == 0
-    assert keys_in(shuffler.place) in ([], [f"{campaign.id}-2"])
-    shuffler.keeper.take_due_steps(NOW + 3601)
+    assert keys_in(shuffler.paths) in ([], [f"{campaign.id}-2"])
+    shuffler.manager.take_due_steps(NOW + 3601)
     assert [each.state for each in shuffler.store.rounds(campaign.id)] == [RoundState.EXPIRED, RoundState.OPEN]
     assert [entry.digest for entry in ledger.budget_statuses()[0].entries if entry.digest] == [x for x in before if x]
 
@@ -510,7 +510,7 @@ def test_a_ledger_that_refuses_does_not_hold_a_round(tmp_path: Path, monkeypatch
         patched.setattr(Ledger, "has_released", lambda *_: False)
         with pytest.raises(LedgerError, match="with other messages"):
             shuffler.turn()
-    assert shuffler.place.batch_directory(shuffler.round()).exists()
+    assert shuffler.paths.batch_directory(shuffler.round()).exists()
     assert shuffler.turn() is RoundState.EXPIRED
     assert messages_left(shuffler) == 0
 
@@ -519,19 +519,19 @@ def test_a_round_that_expired_is_not_opened_again(tmp_path: Path) -> None:
     """Its people were asked; a copy from before it was opened does not know that."""
     shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30, rounds=3)))
     shuffler.store.close()
-    shutil.copytree(shuffler.place.state, tmp_path / "copy")
-    shuffler.store = shuffler.place.open_store()
-    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
+    shutil.copytree(shuffler.paths.state, tmp_path / "copy")
+    shuffler.store = shuffler.paths.open_store()
+    shuffler.manager = RoundManager(shuffler.paths, shuffler.store)
     for later in (NOW + 3600, NOW + 7200):
-        shuffler.keeper.take_due_steps(later)
+        shuffler.manager.take_due_steps(later)
     assert shuffler.round(2).state is RoundState.EXPIRED
     shuffler.store.close()
-    shutil.rmtree(shuffler.place.state)
-    (tmp_path / "copy").rename(shuffler.place.state)
-    shuffler.store = shuffler.place.open_store()
-    shuffler.keeper = RoundManager(shuffler.place, shuffler.store)
+    shutil.rmtree(shuffler.paths.state)
+    (tmp_path / "copy").rename(shuffler.paths.state)
+    shuffler.store = shuffler.paths.open_store()
+    shuffler.manager = RoundManager(shuffler.paths, shuffler.store)
     for _ in range(3):
-        shuffler.keeper.take_due_steps(NOW + 7201)
+        shuffler.manager.take_due_steps(NOW + 7201)
     assert [each.state for each in shuffler.store.rounds(shuffler.campaign.id)] == [RoundState.EXPIRED] * 2 + [
         RoundState.OPEN
     ]
@@ -542,45 +542,45 @@ def test_a_round_that_expired_is_not_opened_again(tmp_path: Path) -> None:
 
 def test_keys_are_outside_of_the_state(shuffler: Shuffler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside it by default: what copies the state does not copy them; neither may be in the other."""
-    place = shuffler.place
-    assert place.keys == tmp_path / "shuffler.keys"
-    key = (place.keys / shuffler.round().name).read_bytes()
-    assert not any(key in path.read_bytes() for path in place.state.rglob("*") if path.is_file())
-    for keys in (place.state / "keys", place.state, tmp_path, place.state / "a" / ".." / "b"):
+    paths = shuffler.paths
+    assert paths.keys == tmp_path / "shuffler.keys"
+    key = (paths.keys / shuffler.round().name).read_bytes()
+    assert not any(key in path.read_bytes() for path in paths.state.rglob("*") if path.is_file())
+    for keys in (paths.state / "keys", paths.state, tmp_path, paths.state / "a" / ".." / "b"):
         with pytest.raises(ValueError, match="neither may be in the other"):
-            ShufflerPaths.from_directories(place.state, keys)
-    (tmp_path / "link").symlink_to(place.state)
+            ShufflerPaths.from_directories(paths.state, keys)
+    (tmp_path / "link").symlink_to(paths.state)
     with pytest.raises(ValueError, match="neither may be in the other"):
-        ShufflerPaths.from_directories(place.state, tmp_path / "link" / "keys")
-    assert ShufflerPaths.from_directories(tmp_path / "shuffler" / ".").keys == place.keys
-    monkeypatch.chdir(place.state)
-    assert ShufflerPaths.from_directories(Path()).keys == place.keys
+        ShufflerPaths.from_directories(paths.state, tmp_path / "link" / "keys")
+    assert ShufflerPaths.from_directories(tmp_path / "shuffler" / ".").keys == paths.keys
+    monkeypatch.chdir(paths.state)
+    assert ShufflerPaths.from_directories(Path()).keys == paths.keys
 
 
 def test_keys_of_an_older_version_are_to_be_moved(shuffler: Shuffler) -> None:
     """A sentence says where to; moved, all goes on."""
-    place, within = shuffler.place, shuffler.place.state / "keys"
-    place.keys.rename(within)
+    paths, within = shuffler.paths, shuffler.paths.state / "keys"
+    paths.keys.rename(within)
     for keys in (None, within):
-        with pytest.raises(ValueError, match=rf"mv {within} {place.keys}"):
-            ShufflerPaths.from_directories(place.state, keys)
-    within.rename(place.keys)
+        with pytest.raises(ValueError, match=rf"mv {within} {paths.keys}"):
+            ShufflerPaths.from_directories(paths.state, keys)
+    within.rename(paths.keys)
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
-    assert ShufflerPaths.from_directories(place.state).signing_key == SHUFFLER
+    assert ShufflerPaths.from_directories(paths.state).signing_key == SHUFFLER
     assert shuffler.turn() is RoundState.FORGOTTEN
 
 
 def test_directories_of_others_are_refused(shuffler: Shuffler) -> None:
     """Whoever can write there could put back a key, or take away a mark."""
-    for directory in (shuffler.place.state, shuffler.place.keys):
+    for directory in (shuffler.paths.state, shuffler.paths.keys):
         directory.chmod(0o777)
         with pytest.raises(durable_files.ForeignFile, match=directory.name):
-            _ = shuffler.place.signing_key
+            _ = shuffler.paths.signing_key
         directory.chmod(0o700)
-    shuffler.place.keys.chmod(0o755)
+    shuffler.paths.keys.chmod(0o755)
     with pytest.raises(ValueError, match="chmod 700"):
-        _ = shuffler.place.signing_key
+        _ = shuffler.paths.signing_key
 
 
 def test_another_shufflers_campaign(tmp_path: Path, shuffler: Shuffler) -> None:
@@ -589,7 +589,7 @@ def test_another_shufflers_campaign(tmp_path: Path, shuffler: Shuffler) -> None:
 
     stranger = ShufflerKey.new()
     with pytest.raises(ValueError, match="another shuffler"):
-        shuffler.place.create_directories(stranger)
+        shuffler.paths.create_directories(stranger)
     elsewhere = ShufflerPaths.from_directories(tmp_path / "elsewhere")
     elsewhere.create_directories(stranger)
     with pytest.raises(ValueError, match="another shuffler"):
@@ -600,15 +600,15 @@ def test_another_shufflers_campaign(tmp_path: Path, shuffler: Shuffler) -> None:
 
 def test_one_process_at_a_time(shuffler: Shuffler) -> None:
     """The other one is told at once."""
-    with shuffler.place.lock_rounds(), pytest.raises(BlockingIOError), shuffler.place.lock_rounds():
+    with shuffler.paths.lock_rounds(), pytest.raises(BlockingIOError), shuffler.paths.lock_rounds():
         pass
 
 
 def test_files_are_the_owners(shuffler: Shuffler) -> None:
     """Neither the database nor what SQLite writes beside it can be read by others, nor can keys."""
     shuffler.post(shuffler.reports([0])[0])
-    assert shuffler.place.state.stat().st_mode & 0o077 == 0
-    for path in shuffler.place.state.rglob("*"):
+    assert shuffler.paths.state.stat().st_mode & 0o077 == 0
+    for path in shuffler.paths.state.rglob("*"):
         if path.is_file():
             assert path.stat().st_mode & 0o077 == 0, path
 
@@ -618,7 +618,7 @@ def test_the_batch_keeps_to_the_files_of_the_roles(shuffler: Shuffler) -> None:
     for report in shuffler.reports([0] * USERS):
         shuffler.post(report)
     shuffler.turn()
-    manifest = Manifest.read(shuffler.place.batch_directory(shuffler.round()))
+    manifest = Manifest.read(shuffler.paths.batch_directory(shuffler.round()))
     assert manifest.plan == CampaignSealer(shuffler.campaign).identity(shuffler.campaign.plan, 1)
 
 

@@ -17,7 +17,7 @@ from tests.service.test_round import NOW, USERS, Shuffler
 
 def opened(second: Shuffler) -> Counter[bytes]:
     """What the analyst reads of a batch."""
-    sealed = read_messages(second.place.batch_directory(second.round()), second.campaign.message_bytes)
+    sealed = read_messages(second.paths.batch_directory(second.round()), second.campaign.message_bytes)
     rows = np.frombuffer(b"".join(sealed), dtype=np.uint8).reshape(len(sealed), -1)
     found, good = ANALYST.private_key.open_rows(build_context(MESSAGE_LABEL, second.campaign.id, 1), rows)
     assert good.all()

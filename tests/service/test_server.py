@@ -39,9 +39,9 @@ def test_the_clock_closes_and_nothing_is_left(
 ) -> None:
     """By two workers; afterwards neither disk, log nor batch holds an address, an agent, a plaintext or a report."""
     campaign = create_campaign(plan_for(30), retention=3600)
-    place = accept_campaign(tmp_path / "state", campaign, database=database)
+    paths = accept_campaign(tmp_path / "state", campaign, database=database)
     token, agent = ANALYST.fetch_token(campaign.nonce), "telltale-agent/7.3"
-    with run_server(place.state, workers=2, database=database) as server:
+    with run_server(paths.state, workers=2, database=database) as server:
         values = [COLOURS[number % 3] for number in range(30)]
         reports = tmp_path / "spool"
         posted = send(campaign, pa.array(values[:-1]), spool=reports, url=server.url)
@@ -52,30 +52,30 @@ def test_the_clock_closes_and_nothing_is_left(
                           {"User-Agent": agent, "X-Forwarded-For": "203.0.113.77"})  # fmt: skip
         assert answer.status == 400
         link.close()
-        close_round_now(place, campaign)
+        close_round_now(paths, campaign)
         wait_for_state(server, campaign, token, "forgotten")
-        scan(place.batches_directory, campaign, agent)
+        scan(paths.batches_directory, campaign, agent)
         made = fetch_and_open(campaign, ANALYST, out=tmp_path / "opened", url=server.url)
         assert (made.users, made.refused) == (30, 0)
         wait_for_state(server, campaign, token, "erased")
-    lines = [json.loads(line) for line in (place.state / "stderr.log").read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in (paths.state / "stderr.log").read_text("utf-8").splitlines()]
     assert (lines[0]["event"], lines.pop(0)["campaign"]) == ("no ledger", campaign.id[:12])
     assert {tuple(line) for line in lines} == {("time", "event", "campaign", "round", "state")}
     assert [line["state"] for line in lines] == ["closing", "mixed", "forgotten", "erased"]
     wallet = b"".join(path.read_bytes() for path in (tmp_path / "wallet").glob("*.answer"))
-    scan(place.state, campaign, agent)
+    scan(paths.state, campaign, agent)
     if database is not None:
         scan(request.getfixturevalue("database_server").data, campaign, agent)
     assert b'"report": ""' in wallet
-    assert keys_in(place) == []
+    assert keys_in(paths) == []
 
 
 @pytest.mark.exhaustive
 def test_hostile_connections(tmp_path: Path) -> None:
     """Slow, huge, broken and half requests: the service keeps answering everybody else, and stores nothing of them."""
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign)
-    with run_server(place.state) as server:
+    paths = accept_campaign(tmp_path / "state", campaign)
+    with run_server(paths.state) as server:
         port = int(server.url.rpartition(":")[2])
         path = f"/v1/campaigns/{campaign.id}/rounds/1/reports"
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.shuffledp.reports\r\n"
@@ -105,7 +105,7 @@ def test_hostile_connections(tmp_path: Path) -> None:
         loaded = Path(f"/proc/{server.process.pid}/maps").read_text("utf-8")
         assert "_ssl" in loaded
         assert not [name for name in ("flint", "scipy", "pyarrow") if f"/{name}/" in loaded]
-    store = place.open_store()
+    store = paths.open_store()
     assert store.stored_bytes(campaign.id, 1) == campaign.report_bytes
     store.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from shuffledp.service import ingest, server
+from shuffledp.service import _http_connection, ingest
 from shuffledp.service.serve import bind_socket, build_uvicorn_settings
 from shuffledp.service.server import ShufflerApplication
 from tests.service import create_campaign, plan_for
@@ -31,10 +31,10 @@ async def answers(port: int, words: bytes, more: bytes = b"") -> bytes:
 
 def test_they_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing, half a head, half a second head, no body, half a body, too much; somebody else is answered meanwhile."""
-    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(_http_connection, "HEAD_TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(ingest, "BODY_TIMEOUT_SECONDS", 0.2)
     campaign = create_campaign(plan_for(30))
-    place = accept_campaign(tmp_path / "state", campaign)
+    paths = accept_campaign(tmp_path / "state", campaign)
     path = f"/v1/campaigns/{campaign.id}/rounds/1/reports"
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {ingest.REPORTS_MEDIA_TYPE}\r\nContent-Length: "
     health = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -42,7 +42,7 @@ def test_they_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     async def work() -> list[bytes]:
         with bind_socket("127.0.0.1:0") as listening:
             listening.listen()
-            server = uvicorn.Server(uvicorn.Config(ShufflerApplication(place), **build_uvicorn_settings()))
+            server = uvicorn.Server(uvicorn.Config(ShufflerApplication(paths), **build_uvicorn_settings()))
             running = asyncio.create_task(server.serve(sockets=[listening]))
             port = listening.getsockname()[1]
             found = await asyncio.gather(
@@ -61,6 +61,6 @@ def test_they_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     found = asyncio.run(work())
     assert [answer[9:12].decode() for answer in found] == ["", "", "204", "408", "408", "413", "201"]
     assert found[2].count(b"HTTP/1.1") == 1
-    store = place.open_store()
+    store = paths.open_store()
     assert store.stored_bytes(campaign.id, 1) == 97
     store.close()

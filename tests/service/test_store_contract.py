@@ -186,17 +186,17 @@ def test_everything_is_there_after_a_restart(connect: Connect) -> None:
 
 def test_one_at_a_time(tmp_path: Path, database: str | None) -> None:
     """Whoever changes rounds; the lock of a connection that is gone is free."""
-    place = ShufflerPaths.from_directories(tmp_path, None, database)
-    first, second = place.open_store(), place.open_store()
+    paths = ShufflerPaths.from_directories(tmp_path, None, database)
+    first, second = paths.open_store(), paths.open_store()
     with (
-        place.lock_rounds(),
+        paths.lock_rounds(),
         first.lock_rounds(),
         pytest.raises(BlockingIOError),
-        place.lock_rounds(),
+        paths.lock_rounds(),
         second.lock_rounds(),
     ):
         pass
-    with place.lock_rounds(), second.lock_rounds():
+    with paths.lock_rounds(), second.lock_rounds():
         second.accepted_campaigns()
     if database is not None:
         with first.lock_rounds(), pytest.raises(BlockingIOError), second.lock_rounds():
@@ -214,19 +214,19 @@ def test_the_batch_does_not_depend_on_the_store(tmp_path: Path, database: str | 
     campaign = create_campaign(plan_for(USERS))
     plain = Shuffler(tmp_path / "plain", campaign)
     other = Shuffler(tmp_path / "other", campaign, database=database)
-    path = other.place.keys / other.round().name
-    path.write_bytes((plain.place.keys / plain.round().name).read_bytes())
+    path = other.paths.keys / other.round().name
+    path.write_bytes((plain.paths.keys / plain.round().name).read_bytes())
     reports = plain.reports([0, 1, 2, 0] * 10)
     for report in reports:
         assert plain.post(report)
-    second = other.place.open_store()
+    second = other.paths.open_store()
     assert second.append_reports(
         [PostedReports(campaign.id, 1, b"".join(reversed(reports[7:])) + reports[9])], NOW
     ) == [True]
     assert other.post(b"".join(reports[:7]))
     for shuffler in (plain, other):
         assert shuffler.turn() is RoundState.FORGOTTEN
-    assert read_messages(plain.place.batch_directory(plain.round()), 49)
+    assert read_messages(plain.paths.batch_directory(plain.round()), 49)
     found, wanted = batch_bytes(other), batch_bytes(plain)
     assert found.pop("_aside.json") != wanted.pop("_aside.json")
     assert found == wanted

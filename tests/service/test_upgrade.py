@@ -40,9 +40,9 @@ class Shuffler:
     """The one that 0.1.0 left, under the present version."""
 
     def __init__(self, old: OldFiles) -> None:
-        self.place = ShufflerPaths.from_directories(Path("state"), Path("keys"), old.database)
-        self.store = self.place.open_store()
-        self.keeper = RoundManager(self.place, self.store)
+        self.paths = ShufflerPaths.from_directories(Path("state"), Path("keys"), old.database)
+        self.store = self.paths.open_store()
+        self.manager = RoundManager(self.paths, self.store)
         self.long, self.short = Campaign.load("campaign-3.json"), Campaign.load("campaign-1.json")
 
     def states(self) -> dict[str, str]:
@@ -53,7 +53,7 @@ class Shuffler:
         """The messages of a batch, which the analyst opens and estimates from."""
         found, out = self.store.round(campaign.id, number), Path(f"opened-{campaign.rounds}-{number}")
         assert found is not None
-        made = receive(campaign, AnalystKey.load("analyst.key"), self.place.batch_directory(found), out=out)
+        made = receive(campaign, AnalystKey.load("analyst.key"), self.paths.batch_directory(found), out=out)
         messages = [message[0] for message in read_messages(out, 1)]
         report = collection.estimate(campaign.plan, out, out=Path(f"result-{campaign.rounds}-{number}"))
         assert made.users == report.guarantee.users == len(messages)
@@ -88,13 +88,13 @@ def held(old: OldFiles) -> list[tuple[Any, ...]]:
 
 def test_a_shuffler_goes_on(old: OldFiles, shuffler: Shuffler) -> None:
     """Rounds that are open take reports, one that was killed is mixed, a batch that waits is fetched: none is lost."""
-    place, store, long, short = shuffler.place, shuffler.store, shuffler.long, shuffler.short
+    paths, store, long, short = shuffler.paths, shuffler.store, shuffler.long, shuffler.short
     expected = old.expected["rounds"]
     assert shuffler.states() == expected["states"]
     size = long.report_bytes
     assert (store.report_bytes(long.id), store.report_bytes("0" * 64)) == (size, None)
     assert held(old) == [("closing", 9 * size), ("open", 7 * size)]
-    shuffler.keeper.recover(LAST)
+    shuffler.manager.recover(LAST)
     assert shuffler.states() == expected["states"]
 
     # An answer that a client prepared before, and two that are made now.
@@ -110,7 +110,7 @@ def test_a_shuffler_goes_on(old: OldFiles, shuffler: Shuffler) -> None:
     assert sum(count for state, count in held(old) if state == "open") == 10 * size
     assert store.append_reports([PostedReports(short.id, 1, pending)], LAST) == [False]
 
-    shuffler.keeper.take_due_steps(LAST + WINDOW)
+    shuffler.manager.take_due_steps(LAST + WINDOW)
     found = list(shuffler.states().values())
     assert found == ["erased", "forgotten", "forgotten", "forgotten"]
     assert shuffler.opened(long, 2) == sorted(expected["waiting"])
@@ -119,8 +119,8 @@ def test_a_shuffler_goes_on(old: OldFiles, shuffler: Shuffler) -> None:
     entries = {entry.id: entry for entry in Ledger(old.ledger).budget_statuses("everyone")[0].entries}
     users = {name: (entries[name].state, entries[name].users) for name in shuffler.states()}
     assert sorted(users.values()) == [("released", count) for count in (9, 10, 10, 11)]
-    assert sum(path.is_file() for path in place.keys.iterdir()) == 1, "the keys of all rounds are destroyed"
-    shuffler.keeper.take_due_steps(NOW + 10 * WINDOW + long.retention)
+    assert sum(path.is_file() for path in paths.keys.iterdir()) == 1, "the keys of all rounds are destroyed"
+    shuffler.manager.take_due_steps(NOW + 10 * WINDOW + long.retention)
     assert set(shuffler.states().values()) == {"erased"}
 
 
@@ -137,15 +137,15 @@ def test_a_backup_from_before_the_upgrade_asks_nobody_twice(old: OldFiles, shuff
     """Rounds that 0.1.0 ended are marked when the new version starts, with a ledger or without one."""
     if not ledger:
         old.change("UPDATE campaigns SET ledger = NULL", "UPDATE shuffledp_campaigns SET ledger = NULL", REPORTS)
-    shuffler.keeper.recover(LAST)
+    shuffler.manager.recover(LAST)
     second = shuffler.store.round(shuffler.long.id, 2)
     assert second is not None
-    assert shuffler.place.finished_digest(second.name) not in (None, "")
-    shuffler.keeper.take_due_steps(LAST + WINDOW)
+    assert shuffler.paths.finished_digest(second.name) not in (None, "")
+    shuffler.manager.take_due_steps(LAST + WINDOW)
     shuffler.store.close()
 
     # A copy of the time when the second round was open; its key was in it.
-    copied, state = old.room / "copied", shuffler.place.state
+    copied, state = old.room / "copied", shuffler.paths.state
     state.rename(copied)
     (state / "batches").mkdir(parents=True, mode=0o700)
     state.chmod(0o700)
@@ -160,15 +160,15 @@ def test_a_backup_from_before_the_upgrade_asks_nobody_twice(old: OldFiles, shuff
     old.change(change.format("rounds"), change.format("shuffledp_rounds"), REPORTS)
     if not ledger:
         old.change("UPDATE campaigns SET ledger = NULL", "UPDATE shuffledp_campaigns SET ledger = NULL", REPORTS)
-    (shuffler.place.keys / second.name).write_bytes(bytes(range(32)))
+    (shuffler.paths.keys / second.name).write_bytes(bytes(range(32)))
     if ledger:
         Ledger(old.ledger).accept()
     again = Shuffler(old)
-    again.keeper.recover(LAST)
-    again.keeper.take_due_steps(LAST)
+    again.manager.recover(LAST)
+    again.manager.take_due_steps(LAST)
     states = [each.state for each in again.store.rounds(shuffler.long.id)]
     assert states[1:] == [RoundState.EXPIRED] * (len(states) - 1)
-    assert not again.place.batch_directory(second).exists()
+    assert not again.paths.batch_directory(second).exists()
     again.store.close()
 
 
@@ -182,15 +182,15 @@ def test_a_newer_store_is_refused(old: OldFiles, shuffler: Shuffler) -> None:
     old.change("PRAGMA user_version = 3", "UPDATE shuffledp_schema SET version = 3 WHERE store = 'reports'", REPORTS)
     words = r"^shuffler: .* has schema version 3, and shuffledp \S+ knows versions up to 2; upgrade shuffledp\.$"
     with pytest.raises(NewerSchema, match=words) as caught:
-        shuffler.place.open_store().accepted_campaigns()
+        shuffler.paths.open_store().accepted_campaigns()
     assert isinstance(caught.value, StoreUnavailable), "clients of a process that serves are told to come again"
     places: list[ShufflerPaths | IngestNode] = [
-        shuffler.place,
+        shuffler.paths,
         *([] if old.database is None else [IngestNode(old.database)]),
     ]
-    for place in places:
+    for paths in places:
         with pytest.raises(NewerSchema, match=words):
-            serve.serve(place, "127.0.0.1:0", ready=lambda address: pytest.fail(f"it listens at {address}"))
+            serve.serve(paths, "127.0.0.1:0", ready=lambda address: pytest.fail(f"it listens at {address}"))
     assert version_of(old) == 3
 
 
@@ -227,8 +227,8 @@ setattr(stores, schema, dataclasses.replace(found, migrations=tuple(map(watched,
 if not deadly:
     print("ready", flush=True)
     sys.stdin.readline()
-place = ShufflerPaths(Path("state"), Path("keys"), database)
-store = place.open_store()
+paths = ShufflerPaths(Path("state"), Path("keys"), database)
+store = paths.open_store()
 print(len(store.accepted_campaigns()), flush=True)
 store.close()
 """

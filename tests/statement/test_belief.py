@@ -58,8 +58,8 @@ def test_next_to_nothing_is_said_to_be_that() -> None:
 
 def test_the_sentence() -> None:
     assert Belief.from_guarantee(0.296, 1e-8).sentence() == (
-        "Whoever is 50% sure beforehand that a person said something particular, and knows what everybody else said, "
-        "is at most 57.5% sure afterwards, except with probability 1.6e-6: that is how likely messages are from "
-        "which they become surer, and it follows from ε and δ = 1e-8 together, to which it adds nothing."
+        "Anyone who is 50% sure of a person's value beforehand, and knows everybody else's, is at most 57.5% sure of "
+        "it afterwards, except with probability 1.6e-6; this exception is a consequence of ε and δ = 1e-8, not an "
+        "additional one."
     )
     assert "except" not in Belief.from_guarantee(0.3, 0.0).sentence()

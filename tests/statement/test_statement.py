@@ -36,7 +36,7 @@ def told() -> sdp.Statement:
 
 def test_three_registers_and_the_attack(told: sdp.Statement) -> None:
     text = told.markdown()
-    assert "Whoever is 50% sure beforehand" in text
+    assert "Anyone who is 50% sure of a person's value beforehand" in text
     assert "(0.08712307, 1e-8)-differentially private" in text
     assert "hockey-stick divergence" in text
     assert "[PB] B. Balle" in text
@@ -88,14 +88,14 @@ def test_the_page_is_html_that_loads_nothing(told: sdp.Statement) -> None:
 def test_conditions_follow_the_schedule() -> None:
     everybody = sdp.conditions(KRR, sdp.Participation(1000))
     assert statement.SECRET_SAMPLE_CONDITION not in everybody
-    assert "All 1,000 users are honest: none tells what she sent, none is made up." in everybody
+    assert "All 1,000 users are honest: no user reveals their message, and none is fabricated." in everybody
     drawn = sdp.conditions(KRR, sdp.Participation(1000, 5000, rounds=3), colluding=10, per_person=2, rows=True)
     assert statement.SECRET_SAMPLE_CONDITION in drawn
-    assert "At least 990 of the 1,000 users of a round are honest; up to 10 may tell what they sent." in drawn
+    assert "At least 990 of the 1,000 users of a round are honest; up to 10 may reveal what they sent." in drawn
     assert "No person has more than 2 rows." in drawn
     assert any("these 3 rounds" in sentence for sentence in drawn)
     coins = sdp.conditions(KRR, sdp.Participation(of=5000, rate="2%"), colluding=1)  # type: ignore[arg-type]
-    assert any("up to 1 of whom may tell" in sentence for sentence in coins)
+    assert any("up to 1 of whom may reveal" in sentence for sentence in coins)
 
 
 def test_conditions_of_noise_that_is_shared() -> None:

@@ -200,7 +200,7 @@ def plan_of(rounds: int = 4, **changes: Any) -> sdp.Plan:
 def test_a_plan_says_what_it_finds_and_simulations_confirm_it(rounds: int) -> None:
     plan = plan_of(rounds, task={"strings": None, "bits": 32, "reach": None})
     assert sdp.Plan.parse(plan.text()) == plan
-    curve = plan.schedule.curve(plan.mechanism)
+    curve = plan.participation.curve(plan.mechanism)
     assert curve.epsilon(plan.delta).upper <= plan.epsilon
     outcome = sdp.simulate(plan, repeats=15)
     assert isinstance(outcome, SearchOutcome)
@@ -229,18 +229,18 @@ def test_limits_are_kept_or_refused() -> None:
     for rounds in (1, 4):
         with pytest.raises(ValueError, match=r"reaches 40 bits within 60 bits .* lower --reach\."):
             plan_of(rounds, max_bits=60)
-    with pytest.raises(ValueError, match="asks once; leave --rounds out"):
+    with pytest.raises(ValueError, match="has one round; leave out --rounds"):
         HittersAtOnce(bits=8).choose_settings(Needs(1000, 1.0, 1e-6, rounds=2))
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="one of both"):
+    with pytest.raises(ValueError, match="give either strings"):
         HeavyHitters()
-    with pytest.raises(ValueError, match="one of both"):
+    with pytest.raises(ValueError, match="give either strings"):
         HeavyHitters(strings=3, bits=3)
     with pytest.raises(ValueError, match="bits must be at most 64"):
         HeavyHitters(bits=65)
-    with pytest.raises(ValueError, match="no survivor may be the beginning of another"):
+    with pytest.raises(ValueError, match="no survivor may be a prefix of another"):
         HeavyHitters(bits=8, room=9, survivors=("01", "0"))
     with pytest.raises(ValueError, match="expected from 1 to 2 survivors"):
         HeavyHitters(bits=8, room=3, survivors=("00", "01", "10"))
@@ -304,10 +304,10 @@ def test_by_the_command_line(tmp_path: Path) -> None:
     asked = ("plan", "--task", "heavy-hitters", "--bits", "16", *target, "--rounds", "3", "--rests-on", "shuffler")
     planned = run(*asked, *where)
     assert planned.err == ""
-    assert "Found with 99% probability: what at least" in " ".join(planned.out.split())
-    assert "found of those" in run("simulate", str(tmp_path / "plan.json"), "--repeat", "2").out
+    assert "Found with 99% probability: values of at least" in " ".join(planned.out.split())
+    assert "of these found" in run("simulate", str(tmp_path / "plan.json"), "--repeat", "2").out
     given = ("collect", str(tmp_path / "plan.json"), "--input", str(column), "--column", "n", "--no-ledger")
     told = json.loads(run(*given, "--out", str(tmp_path / "out"), "--json").out)
     assert {row["label"] for row in told["estimates"]} == {"7", "40000"}
-    assert "one of both" in run("plan", "--task", "heavy-hitters", *target).err
+    assert "give either strings" in run("plan", "--task", "heavy-hitters", *target).err
     assert "--domain does not go with" in run("plan", "--task", "heavy-hitters", "--domain", "3", *target).err

@@ -42,7 +42,7 @@ def test_twins_are_not_two_categories(twin: str) -> None:
 )
 def test_names_that_cannot_be_seen_are_refused(code: int) -> None:
     """Control characters, overrides of direction and zero-width characters; the sentence shows an escape."""
-    with pytest.raises(ValueError, match="without control characters") as told:
+    with pytest.raises(ValueError, match="without control or invisible characters") as told:
         Categories(("red", f"gr{chr(code)}een"))
     assert chr(code) not in str(told.value)
     assert "\\" in str(told.value)

@@ -95,11 +95,11 @@ def test_everything_that_can_count_cells_is_tried() -> None:
 def test_only_metric_mechanisms_promise_distances() -> None:
     """The table says so, wherever there is another one."""
     metric, flat = PlanarLaplace(1.0), KRR(1.0, 36)
-    assert SQUARE.ranking_remark([flat, metric]).startswith("Only planar-laplace promises distances, ")
-    assert SQUARE.ranking_remark([flat]).startswith("None of these promises distances, ")
+    assert SQUARE.ranking_remark([flat, metric]).startswith("Only planar-laplace hides near places better")
+    assert SQUARE.ranking_remark([flat]).startswith("No mechanism hides near places better than distant ones")
     assert SQUARE.ranking_remark([metric]) == ""
     shown = plan(SQUARE, users=2e4, epsilon=1, delta=1e-6, mechanism="krr")
-    assert "None of these promises distances, that near places are hidden better" in " ".join(str(shown).split())
+    assert "No mechanism hides near places better than distant ones" in " ".join(str(shown).split())
     assert shown.document()["caveat"] == SQUARE.ranking_remark([flat])
 
 

@@ -151,12 +151,12 @@ def test_it_is_written_down_and_read() -> None:
 @pytest.mark.parametrize(
     ("columns", "ways", "sentence"),
     [
-        ({}, 1, "marginals of 1 columns need as many, got 0"),
-        ({"a": 3}, 2, "marginals of 2 columns need as many, got 1"),
+        ({}, 1, "ways = 1 needs at least as many columns, got 0"),
+        ({"a": 3}, 2, "ways = 2 needs at least as many columns, got 1"),
         ({"a": 3, "b": 2}, 3, "ways must be at most 2, got 3"),
         ([("a", 3), ("a", 2)], 1, "expected each column once"),
         ({"a": 1}, 1, "count must be at least 2"),
-        ({"a": 300, "b": 300}, 2, "'a' and 'b' have 90,000 cells; at most 16,384"),
+        ({"a": 300, "b": 300}, 2, "expected at most 16,384 cells, got 90,000 of 'a' and 'b'"),
     ],
 )
 def test_what_is_no_table(columns: Any, ways: int, sentence: str) -> None:
@@ -167,5 +167,5 @@ def test_what_is_no_table(columns: Any, ways: int, sentence: str) -> None:
 
 def test_only_what_everybody_answers_is_made_consistent() -> None:
     task = sdp.tasks.Marginals(SMALL, ways=2)
-    with pytest.raises(ValueError, match="not known where only some users answer 'sex × age'"):
+    with pytest.raises(ValueError, match="not known if only some users answer 'sex × age'"):
         task.check_mechanism(sdp.Parallel([sdp.KRR(1.0, question.task.domain.size or 0) for question in task.asked]))

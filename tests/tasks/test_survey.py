@@ -84,7 +84,7 @@ def test_columns_are_read_by_their_questions(tmp_path: Path) -> None:
         assert column.read_values(array).tolist() == [[1, 0, 1], [0, -1, -1], [2, 1, 1]]
     with pytest.raises(ValueError, match=r"column 'age': expected numbers from 0 to 120, got something else in 1 of 3"):
         _read(plan, data.set_column(0, "age", pa.array([1.0, 2.0, 130.0])))
-    with pytest.raises(ValueError, match="input: the plan says which columns its questions are about: city, age"):
+    with pytest.raises(ValueError, match="input: the plan names the columns of its questions: city, age"):
         SURVEY.resolve_columns(("city",))
 
 
@@ -122,7 +122,7 @@ def test_two_questions_about_one_column() -> None:
         ([("", sdp.tasks.Frequency(3))], "a question needs the name of its column, got ''"),
         ([(("a", "b"), sdp.tasks.Frequency(3))], "reads one column, got 2 of them"),
         ([("a", sdp.tasks.Count()), ("a", sdp.tasks.Count())], "expected each question once, got 'a (count)' twice"),
-        ([("a", SURVEY)], "a question is one task, got the task 'survey', which is several"),
+        ([("a", SURVEY)], "a question is a single task, got the task 'survey'"),
     ],
 )
 def test_what_is_no_survey(given: Any, sentence: str) -> None:
@@ -141,7 +141,7 @@ def test_what_is_no_mechanism_for_it() -> None:
             sdp.Plan(SURVEY, made, users=10, epsilon=1.0, delta=1e-3)
     ranges = sdp.tasks.Survey([("age", sdp.tasks.Ranges(8)), ("member", sdp.tasks.Count())])
     drawn = sdp.Parallel([sdp.KRR(1.0, 8), sdp.Duchi(1.0, 1)])
-    with pytest.raises(ValueError, match="not known where only some users answer 'age'; let everybody answer"):
+    with pytest.raises(ValueError, match="not known if only some users answer 'age'; let all users answer"):
         sdp.Plan(ranges, drawn, users=10, epsilon=1.0, delta=1e-3)
 
 

@@ -11,14 +11,23 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp._core.validation import Array, Bytes, Floats
-from shuffledp.mechanisms.base.domain import Category, InputDomain
-from shuffledp.mechanisms.base.encoding import Encoding, WholeNumberEncoding
-from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.support_counts import OptionCountEstimator
-from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.privacy.dominating_pairs import HidingPair, ListedOtherUsers, OtherUsers, exact_pair
+from shuffledp.mechanisms.base import (
+    Category,
+    Encoding,
+    HidingPair,
+    InputDomain,
+    ListedOtherUsers,
+    Mechanism,
+    OptionCountEstimator,
+    OtherUsers,
+    OutputTable,
+    RandomSource,
+    TwoLevelLaw,
+    TwoLevelResponse,
+    WholeNumberEncoding,
+    exact_pair,
+)
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling.random_sources import RandomSource
 from shuffledp.testing.mechanism_checks import INPUT_CHECKS
 
 
@@ -431,7 +440,7 @@ BROKEN_MECHANISMS: list[tuple[Good, set[str], str]] = [
         {"every bound and attack holds for all datasets"},
         "the attack claims δ ≥ 1, no dataset has more",
     ),
-    (ForgetsAThird(), {"every other user is covered"}, "inputs 0 and 1 of those looked at are not covered"),
+    (ForgetsAThird(), {"every other user is covered"}, "inputs 0 and 1 of those compared are not covered"),
     (AllInCommon(), {"the common part is common"}, "it is 1, and all rows have"),
     (
         WrongCoin(1.0, 2),
@@ -454,7 +463,7 @@ BROKEN_MECHANISMS: list[tuple[Good, set[str], str]] = [
         {"no report moves more than stated"},
         "a report adds 274.011035 to a number, stated is -0.581976707 to 2.16395341",
     ),
-    (EasyAttack(), {"some attack tells the most"}, "law.tight is True, but attacks() leave a gap: the attacks tell"),
+    (EasyAttack(), {"some attack tells the most"}, "law.tight is True, but attacks() leave a gap: the attacks attain"),
     (DoesNotAddUp(), {"batches add up"}, "Statistics of batches do not add up"),
     (
         ShortWire(),
@@ -495,7 +504,7 @@ BROKEN_MECHANISMS: list[tuple[Good, set[str], str]] = [
     (
         RaisesInVariance(),
         {"some options are read as in the whole", "the estimate has the stated variance", "it survives pickling"},
-        "the check was stopped by RuntimeError in broken.py, line ",
+        "the check was stopped by RuntimeError in broken_mechanisms.py, line ",
     ),
 ]
 """Each with the checks that must fail, no others, and words that must be in the list."""

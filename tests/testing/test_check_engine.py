@@ -30,18 +30,18 @@ class Reads(EmbeddedEngine):
 class KeepsTheOrder(Reads):
     """Copies messages instead of shuffling them."""
 
-    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
+    def shuffle(self, encoded: Path, spec: BatchSpec, directory: Path) -> None:
         directory.mkdir()
-        with message_files.MessageWriter(directory, lot.width) as writer:
-            for wire in message_files.read_messages(message_files.list_message_files(encoded), lot.width):
+        with message_files.MessageWriter(directory, spec.width) as writer:
+            for wire in message_files.read_messages(message_files.list_message_files(encoded), spec.width):
                 writer.write(wire)
 
 
 class LosesARow(Reads):
     """Drops the last message."""
 
-    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
-        width = lot.width
+    def shuffle(self, encoded: Path, spec: BatchSpec, directory: Path) -> None:
+        width = spec.width
         wire = np.concatenate(list(message_files.read_messages(message_files.list_message_files(encoded), width)))
         rows = sorted(row.tobytes() for row in wire)[:-1]
         directory.mkdir()
@@ -54,8 +54,8 @@ class OtherKey(Reads):
 
     keys = iter(range(1, 200))
 
-    def encode(self, table: Any, column: Any, key: bytes, lot: BatchSpec, directory: Path) -> None:
-        super().encode(table, column, bytes([next(self.keys)]) * 32, lot, directory)
+    def encode(self, table: Any, column: Any, key: bytes, spec: BatchSpec, directory: Path) -> None:
+        super().encode(table, column, bytes([next(self.keys)]) * 32, spec, directory)
 
 
 class Miscounts(Reads):

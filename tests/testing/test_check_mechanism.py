@@ -86,9 +86,9 @@ def test_the_error_says_what_it_means_and_how_sure_it_is() -> None:
 
 def test_a_misspelt_ability_is_an_error_when_the_class_is_defined() -> None:
     """Nobody would ever ask for it."""
-    with pytest.raises(TypeError, match=r"^Misspelt: nobody asks a randomizer for 'atacks'; is it 'attacks'\?$"):
+    with pytest.raises(TypeError, match=r"^Misspelt: 'atacks' is no method of a randomizer; did you mean 'attacks'\?$"):
         type("Misspelt", (Good,), {"atacks": lambda self: []})
-    with pytest.raises(TypeError, match="does not name HasNoisyMessages in its bases"):
+    with pytest.raises(TypeError, match="HasNoisyMessages is not among its bases"):
         type("Unnamed", (Good,), {"count_noisy_messages": lambda self, messages: (0, 0)})
 
 

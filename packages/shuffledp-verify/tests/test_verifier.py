@@ -7,21 +7,24 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mpmath import mp, mpf
+from shuffledp_verify import Verdict, parse_claim, verify
+from shuffledp_verify.__main__ import main
+from shuffledp_verify.arithmetic import bracket_exponential
+from shuffledp_verify.claim import BOUNDS, EVIDENCE_CLASSES, SECRECY_CONDITION, THEOREMS
+from shuffledp_verify.laws import parse_law
+
 import shuffledp as sdp
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.evidence import MECHANISM_EVIDENCE_CLASSES as MADE_KINDS
 from shuffledp.mechanisms import catalogue
-
-from shuffledp_verify import Verdict, parse_claim, verify
-from shuffledp_verify.__main__ import main
-from shuffledp_verify.claim import BOUNDS, EVIDENCE_CLASSES, SECRECY_CONDITION, THEOREMS
-from shuffledp_verify.laws import parse_law
 
 Document = dict[str, Any]
 
@@ -357,3 +360,15 @@ def test_the_readme_shows_what_is_printed(file: Path, capsys: pytest.CaptureFixt
     claim = sdp.certify(sdp.KRR(2.0, options=128), 100_000, delta=1e-8, bound="optimal")
     claim.save(file)
     assert ran(capsys, str(file))[1] == shown
+
+
+@pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(41, 3), Fraction(700)])
+def test_the_exponential_is_between_its_brackets(x: Fraction) -> None:
+    """Against mpmath, which shares no code with it; the two are within 2^-150 of each other."""
+    below, above = bracket_exponential(x)
+    with mp.workdps(600):
+        truth = mp.e ** (mpf(x.numerator) / x.denominator)
+        low, high = (mpf(int(side.p)) / int(side.q) for side in (below, above))
+        assert low <= truth <= high
+        assert (high - low) < truth / 2**150
+        assert low < high

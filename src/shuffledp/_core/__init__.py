@@ -1,1 +1,3 @@
-"""Parts that every layer uses: errors, validation of arguments, text and figures."""
+"""Errors, validation, text and figures, used by all other packages; and the version."""
+
+__version__ = "0.2.0"

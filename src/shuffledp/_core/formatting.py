@@ -1,5 +1,4 @@
-"""Formatting of numbers, guarantees (rounded up), attacks (rounded down) and JSON, and the base class of printed
-results."""
+"""Formatting of numbers, guarantees (rounded up), attacks (rounded down), JSON and printed results."""
 
 from __future__ import annotations
 

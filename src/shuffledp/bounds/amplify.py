@@ -78,7 +78,7 @@ def amplify(
 
     Returns:
         An upper bound of δ(ε), with the lower bound of an attack where one is known. For a ``Crowd`` it holds for
-        everybody, and ``of(group)`` is the curve of one group.
+        everybody, and ``group_curve(group)`` is the curve of one group.
 
     Raises:
         TypeError: If ``randomizer`` or ``bound`` has another type, or ``pair`` or ``diameter`` is given for a mechanism
@@ -101,7 +101,7 @@ def amplify(
     lost = validation.count("amplify", "colluding", colluding, at_least=0)
     if isinstance(randomizer, Crowd):
         if users is not None or bound != registry.BEST_BOUND_NAME or pair is not None or diameter is not None:
-            raise ValueError("amplify: a Crowd takes no users, bound, pair or diameter besides its groups.")
+            raise ValueError("amplify: a Crowd has its own users; leave out users, bound, pair and diameter.")
         if lost >= randomizer.users:
             raise ValueError(f"amplify: colluding must be below users = {randomizer.users}, got {lost}.")
         return crowd_curve(randomizer, lost, effort)
@@ -136,23 +136,23 @@ class ChosenInputsCurve(PrivacyCurve):
         return self.chosen_inputs_curve.certified and self.all_inputs_curve.certified
 
     def loss_deviation(self) -> float | None:
-        known = [curve.loss_deviation() for curve in (self.chosen_inputs_curve, self.all_inputs_curve)]
-        return min((one for one in known if one is not None), default=None)
+        deviations = (curve.loss_deviation() for curve in (self.chosen_inputs_curve, self.all_inputs_curve))
+        return min((each for each in deviations if each is not None), default=None)
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found = self.chosen_inputs_curve.epsilon(delta)
+        value = self.chosen_inputs_curve.epsilon(delta)
         attack = self.all_inputs_curve.source.attack
         # If an attack on all inputs attains more than δ at this ε, no bound for all inputs is smaller.
-        if attack is not None and math.isfinite(found.upper) and attack.delta(found.upper) > delta:
-            return found
-        return self._choose_smaller(found, self.all_inputs_curve.epsilon(delta))
+        if attack is not None and math.isfinite(value.upper) and attack.delta(value.upper) > delta:
+            return value
+        return self._choose_smaller(value, self.all_inputs_curve.epsilon(delta))
 
     def _delta(self, epsilon: float) -> BoundValue:
-        found = self.chosen_inputs_curve.delta(epsilon)
+        value = self.chosen_inputs_curve.delta(epsilon)
         attack = self.all_inputs_curve.source.attack
-        if attack is not None and attack.delta(epsilon) >= found.upper:
-            return found
-        return self._choose_smaller(found, self.all_inputs_curve.delta(epsilon))
+        if attack is not None and attack.delta(epsilon) >= value.upper:
+            return value
+        return self._choose_smaller(value, self.all_inputs_curve.delta(epsilon))
 
     def _choose_smaller(self, chosen: BoundValue, all_inputs: BoundValue) -> BoundValue:
         if chosen.upper <= all_inputs.upper:
@@ -163,17 +163,16 @@ class ChosenInputsCurve(PrivacyCurve):
         return min(self.chosen_inputs_curve.quick_delta(epsilon), self.all_inputs_curve.quick_delta(epsilon))
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        one, other = self.chosen_inputs_curve.profile(epsilons), self.all_inputs_curve.profile(epsilons)
-        first = one.upper <= other.upper
-        return np.where(first, one.upper, other.upper), np.where(first, one.lower, other.lower)
+        chosen, all_inputs = self.chosen_inputs_curve.profile(epsilons), self.all_inputs_curve.profile(epsilons)
+        is_chosen = chosen.upper <= all_inputs.upper
+        upper = np.where(is_chosen, chosen.upper, all_inputs.upper)
+        return upper, np.where(is_chosen, chosen.lower, all_inputs.lower)
 
 
 def _chosen_inputs_curve(
     randomizer: Neighbours, users: int, colluding: int, bound: BoundChoice, effort: str
 ) -> PrivacyCurve:
-    """Returns the curve of chosen inputs, never above the curve of all inputs by the same bounds if both are
-    guarantees.
-    """
+    """Returns the curve of chosen inputs, never above that of all inputs by the same bounds if both are guarantees."""
     chosen = _curve(randomizer, randomizer.hiding_messages(users - colluding), bound, effort)
     if randomizer.mechanism is None or not chosen.guarantee:
         return chosen
@@ -219,14 +218,14 @@ def restrict_to_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diame
     if not isinstance(randomizer, HasNeighbours):
         raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
     if pair is None:
-        found = randomizer.neighbours_within(validation.positive_finite("amplify", "diameter", diameter, up=True))
+        neighbours = randomizer.neighbours_within(validation.positive_finite("amplify", "diameter", diameter, up=True))
     elif diameter is not None:
         raise ValueError("amplify: give either pair or diameter, not both.")
     elif len(pair) != 2:
         raise ValueError(f"amplify: pair must be two inputs, got {len(pair)}.")
     else:
-        found = randomizer.neighbours_between(pair[0], pair[1])
-    return replace(found, mechanism=randomizer)
+        neighbours = randomizer.neighbours_between(pair[0], pair[1])
+    return replace(neighbours, mechanism=randomizer)
 
 
 def _find_attack(randomizer: Randomizer, users: int) -> Attack | None:
@@ -235,10 +234,9 @@ def _find_attack(randomizer: Randomizer, users: int) -> Attack | None:
         loss = randomizer.aggregate_loss(users)
         return AggregateNoiseAttack(loss) if loss.is_attained else None
     pairs, coin = tuple(randomizer.attacks()), randomizer.coin_range()
-    crowds = (
-        () if coin is None else tuple(c for way in exact_binary.binary_directions(coin, users) for c in way.attacks())
-    )
+    directions = () if coin is None else exact_binary.binary_directions(coin, users)
+    datasets = tuple(dataset for way in directions for dataset in way.attacks())
     derived = randomizer.derived_attacks()
-    if not (pairs or crowds or derived):
+    if not (pairs or datasets or derived):
         return None
-    return AttackCurve(pairs, users, crowds, derived, randomizer.one_message_each)
+    return AttackCurve(pairs, users, datasets, derived, randomizer.one_message_each)

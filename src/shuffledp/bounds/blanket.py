@@ -7,6 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from flint import arb
@@ -40,9 +41,10 @@ MIN_TRUNCATED_PROBABILITY = 1e-300
 MAX_ITERATIONS = 8
 NEGLIGIBLE_DELTA_SHARE = 2e-3
 """Share of δ below which a smaller truncation would hardly improve the bound."""
-MIN_SHRINK_FACTOR, MAX_EXCESS_FACTOR = 1e-3, 16.0
-"""LARGEST_STEP limits how fast the truncated part shrinks; more than TOO_MUCH times the requested part ends the search.
-"""
+MIN_SHRINK_FACTOR = 1e-3
+"""The truncated part shrinks at most by this factor at a time."""
+MAX_EXCESS_FACTOR = 16.0
+"""A truncated part larger than the requested one by more than this factor ends the search."""
 PROFILE_TRUNCATIONS = (1e-4, 1e-7, 1e-11)
 """Truncated probabilities that are used where δ is needed at many ε."""
 EPSILON_MARGIN = 1e-6
@@ -63,21 +65,23 @@ class TruncatedTailCurve(PrivacyCurve):
         return True
 
     def loss_deviation(self) -> float | None:
-        """Returns the standard deviation with the second of ``PROFILE_TRUNCATIONS``; beyond it a few messages would
-        dominate."""
-        found = self._truncate(PROFILE_TRUNCATIONS[1])
-        return None if found is None else found[1].loss_deviation()
+        """Returns the standard deviation with the second of ``PROFILE_TRUNCATIONS``.
+
+        Beyond it a few messages would dominate.
+        """
+        truncation = self._truncate(PROFILE_TRUNCATIONS[1])
+        return None if truncation is None else truncation[1].loss_deviation()
 
     @property
     def has_fast_profile(self) -> bool:
-        found = self._truncate(PROFILE_TRUNCATIONS[1])
-        return found is not None and found[1].has_fast_profile
+        truncation = self._truncate(PROFILE_TRUNCATIONS[1])
+        return truncation is not None and truncation[1].has_fast_profile
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
-        found = self._truncate(delta * TRUNCATED_DELTA_SHARES[0]) if delta > 0 else None
-        if found is None:
+        truncation = self._truncate(delta * TRUNCATED_DELTA_SHARES[0]) if delta > 0 else None
+        if truncation is None:
             return True
-        cut, curve = found
+        cut, curve = truncation
         # At a smaller ε the truncated part costs less.
         return curve.may_beat(epsilon, max(delta - cut.truncation_delta(epsilon), delta / 2))
 
@@ -98,24 +102,25 @@ class TruncatedTailCurve(PrivacyCurve):
         return self._cached_truncations[share]
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found = [] if self.untruncated_curve is None else [self.untruncated_curve.epsilon(delta)]
+        values = [] if self.untruncated_curve is None else [self.untruncated_curve.epsilon(delta)]
         for share in TRUNCATED_DELTA_SHARES:
-            made = self._truncate(share * delta)
-            if made is None:
+            truncation = self._truncate(share * delta)
+            if truncation is None:
                 break
-            value = self._epsilon_with_truncation(*made, delta)
-            found.append(value)
+            value = self._epsilon_with_truncation(*truncation, delta)
+            values.append(value)
             if (
                 not value.slack <= MAX_TAIL_FREE_SLACK * value.upper
-                or made[0].truncation_delta(value.upper) <= NEGLIGIBLE_DELTA_SHARE * delta
+                or truncation[0].truncation_delta(value.upper) <= NEGLIGIBLE_DELTA_SHARE * delta
             ):
                 break
-        best = min(found, key=float, default=None)
+        best = min(values, key=float, default=None)
         return self._value(math.inf, math.inf) if best is None else self._value(best.upper, best.slack)
 
     def _epsilon_with_truncation(self, cut: TruncatedRandomizer, curve: PrivacyCurve, delta: float) -> BoundValue:
-        """Returns the least ε at which rest and truncated part are within δ; iterates upwards because the latter grows
-        with ε.
+        """Returns the least ε at which rest and truncated part are within δ.
+
+        It iterates upwards because the truncated part grows with ε.
         """
         epsilon = 0.0
         for _ in range(MAX_ITERATIONS):
@@ -132,43 +137,43 @@ class TruncatedTailCurve(PrivacyCurve):
 
     def _delta(self, epsilon: float) -> BoundValue:
         """Truncates less and less until the truncated part is a little below δ, as estimated from the rest."""
-        found = [] if self.untruncated_curve is None else [self.untruncated_curve.delta(epsilon)]
+        values = [] if self.untruncated_curve is None else [self.untruncated_curve.delta(epsilon)]
         share = PROFILE_TRUNCATIONS[0]
-        for look in range(MAX_ITERATIONS):
-            made = self._truncate(share)
-            if made is None:
+        for iteration in range(MAX_ITERATIONS):
+            truncation = self._truncate(share)
+            if truncation is None:
                 break
-            cut, curve = made
-            value, lost = curve.delta(epsilon), cut.truncation_delta(epsilon)
-            upper = min(1.0, float_above(Fraction(value.upper) + Fraction(lost)))
-            found.append(self._value(upper, min(upper, float_above(Fraction(value.slack) + Fraction(lost)))))
-            if lost <= NEGLIGIBLE_DELTA_SHARE * upper or lost > MAX_EXCESS_FACTOR * share:
+            cut, curve = truncation
+            value, truncated = curve.delta(epsilon), cut.truncation_delta(epsilon)
+            upper = min(1.0, float_above(Fraction(value.upper) + Fraction(truncated)))
+            values.append(self._value(upper, min(upper, float_above(Fraction(value.slack) + Fraction(truncated)))))
+            if truncated <= NEGLIGIBLE_DELTA_SHARE * upper or truncated > MAX_EXCESS_FACTOR * share:
                 break
-            if look == 0:
+            if iteration == 0:
                 share = max(TRUNCATED_DELTA_SHARES[0] * min(share, value.upper), MIN_SHRINK_FACTOR * share)
-            elif look == 1:
+            elif iteration == 1:
                 # The same truncation that ``_epsilon`` uses for this δ.
                 share = TRUNCATED_DELTA_SHARES[0] * upper
             elif value.slack <= MAX_TAIL_FREE_SLACK * value.upper:
                 share *= TRUNCATED_DELTA_SHARES[0]
             else:
                 break
-        best = min(found, key=float, default=None)
+        best = min(values, key=float, default=None)
         return self._value(1.0, 1.0) if best is None else self._value(best.upper, best.slack)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, lower = np.ones_like(epsilons), np.zeros_like(epsilons)
         if self.untruncated_curve is not None:
-            whole = self.untruncated_curve.profile(epsilons)
-            upper, lower = whole.upper.copy(), whole.lower.copy()
-        for made in map(self._truncate, PROFILE_TRUNCATIONS):
-            if made is None:
+            untruncated = self.untruncated_curve.profile(epsilons)
+            upper, lower = untruncated.upper.copy(), untruncated.lower.copy()
+        for truncation in map(self._truncate, PROFILE_TRUNCATIONS):
+            if truncation is None:
                 continue
-            cut, curve = made
-            found = curve.profile(epsilons)
-            lost = np.array([cut.truncation_delta(float(epsilon)) for epsilon in epsilons])
-            total = np.minimum(1.0, np.nextafter(found.upper + lost, np.inf))
-            lower = np.where(total < upper, found.lower, lower)
+            cut, curve = truncation
+            profile = curve.profile(epsilons)
+            truncated = np.array([cut.truncation_delta(float(epsilon)) for epsilon in epsilons])
+            total = np.minimum(1.0, np.nextafter(profile.upper + truncated, np.inf))
+            lower = np.where(total < upper, profile.lower, lower)
             upper = np.minimum(upper, total)
         return upper, lower
 
@@ -185,7 +190,7 @@ def tail_curve(bound: Bound, randomizer: Randomizer, users: int, finite: Privacy
     if finite is None and curve._truncate(PROFILE_TRUNCATIONS[0]) is None:
         raise NotApplicable(
             bound.name,
-            "nothing is left once it is cut: no message is sent by all inputs often enough.",
+            "nothing is left after truncation: no message is sent by all inputs often enough.",
         )
     return curve
 
@@ -252,8 +257,9 @@ class _Moments:
 
     @classmethod
     def generic(cls, local: arb, ratio: arb) -> _Moments:
-        """Returns the moments of any randomizer with e^ε0 = local: γ = e^-ε0, constants a little tighter than the
-        published.
+        """Returns the moments of any randomizer with e^ε0 = local: γ = e^-ε0.
+
+        The constants are a little tighter than the published ones.
         """
         square = local * (ratio * ratio + 1) - 2 * ratio
         return cls(1 / local, (ratio + 1) * (local - 1), local - ratio, square, ratio - 1)
@@ -321,12 +327,12 @@ class _TailFormula(ValueObject):
 
     def __call__(self, epsilon: arb) -> arb:
         worst = arb(0)
-        for moments, turn in zip(self.moments, self._minimum_epsilons, strict=True):
+        for moments, minimum_epsilon in zip(self.moments, self._minimum_epsilons, strict=True):
             here = moments(epsilon.exp())
             if not here.drift > 0:
                 return arb(1)
             if not here.top <= 0:
-                least = here if epsilon <= turn else moments(arb(turn).exp())
+                least = here if epsilon <= minimum_epsilon else moments(arb(minimum_epsilon).exp())
                 worst = worst.max(self.bound.delta(least if least.drift > 0 else here, self.users))
         return worst
 
@@ -358,6 +364,8 @@ class _TailBound(Bound):
     """δ(ε) from a concentration inequality for the sum of the G's."""
 
     never_better_than = "optimal"
+    is_generic: ClassVar[bool] = False
+    """True if it knows only the largest ratio and uses the published moments."""
 
     @abstractmethod
     def delta(self, moments: _Moments, users: int) -> arb:
@@ -365,21 +373,17 @@ class _TailBound(Bound):
 
     def moments(self, randomizer: Randomizer) -> tuple[_PairMoments | _GenericMoments, ...]:
         """Returns the moments of G at e^ε, for each kind of input pair."""
-        if not randomizer.blankets():
-            return generic_moments(self, randomizer, published=False)
+        if self.is_generic or not randomizer.blankets():
+            # The largest ratio alone determines moments that hold for every randomizer.
+            local = local_ratio(self, randomizer)
+            largest = VariationRatio(p=local, beta=0.0, q=local).largest_log_ratio()
+            return (_GenericMoments(local, self.is_generic, largest),)
         return tuple(_PairMoments(pair, pair.largest_log_ratio()) for pair in directed_blanket_pairs(self, randomizer))
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         moments = self.moments(randomizer)
         largest = max(each.largest_epsilon for each in moments)
         return ClosedFormDeltaCurve(self.source(users), _TailFormula(self, moments, users), largest)
-
-
-def generic_moments(bound: Bound, randomizer: Randomizer, *, published: bool) -> tuple[_GenericMoments]:
-    """Returns the moments that hold for every randomizer with this local ratio."""
-    local = local_ratio(bound, randomizer)
-    largest = VariationRatio(p=local, beta=0.0, q=local).largest_log_ratio()
-    return (_GenericMoments(local, published, largest),)
 
 
 class BlanketHoeffdingBound(_TailBound):
@@ -439,9 +443,7 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     theorem = "generic privacy blanket with Hoeffding's inequality, as published [PB]"
     summary = "any ε0-LDP randomizer; closed form"
     guarantees = True
-
-    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments]:
-        return generic_moments(self, randomizer, published=True)
+    is_generic = True
 
 
 class GenericBennettBound(BlanketBennettBound):
@@ -457,6 +459,4 @@ class GenericBennettBound(BlanketBennettBound):
     theorem = "generic privacy blanket with Bennett's inequality, as published [PB]"
     summary = "any ε0-LDP randomizer; closed form"
     guarantees = True
-
-    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments]:
-        return generic_moments(self, randomizer, published=True)
+    is_generic = True

@@ -20,9 +20,6 @@ from shuffledp.privacy.variation_ratio import SNAP_TOLERANCE, ReducedPairs, Vari
 # --- Numerical bounds ---
 
 
-# --- Variation-ratio bounds ---
-
-
 def numeric_curve(bound: Bound, parameters: VariationRatio, users: int) -> NumericCurve:
     """Returns the curve of the sound reduction under a bound's name, for both directions."""
     ways = (parameters,) if parameters.is_symmetric else (parameters, parameters.swapped())
@@ -90,7 +87,7 @@ class StrongerCloneBound(Bound):
 
     name = "stronger-clone"
     theorem = "stronger clones [FMT23]"
-    summary = "any ε0-LDP randomizer; knows nothing else of it"
+    summary = "any ε0-LDP randomizer, whatever else is known"
     never_better_than = "variation-ratio"
     guarantees = True
 
@@ -246,33 +243,33 @@ class MixtureCurve(PrivacyCurve):
         if epsilon >= self._local_epsilon():
             return self._value(0.0, 0.0)
         with precision(BITS):
-            kept = self._remaining_weight()
-            ratio = 1 + (arb(min(epsilon, MAX_EPSILON)).exp() - 1) / kept
+            weight = self._remaining_weight()
+            ratio = 1 + (arb(min(epsilon, MAX_EPSILON)).exp() - 1) / weight
             # δ_0 falls in ε: the smaller ε is the safe side, and costs at most e^ε times the step.
             inner = max(0.0, round_down(ratio.log()))
             value = self.inner.delta(inner)
-            slack = kept * value.slack + ratio * 2 * math.ulp(inner) + math.ulp(value.upper)
-            return self._value(min(1.0, round_up(kept * value.upper)), _round_up_width(slack))
+            slack = weight * value.slack + ratio * 2 * math.ulp(inner) + math.ulp(value.upper)
+            return self._value(min(1.0, round_up(weight * value.upper)), _round_up_width(slack))
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found, local = self._epsilon_from_theorem(delta), self._local_epsilon()
-        if found.upper <= local:
-            return found
-        return self._value(local, max(0.0, local - max(0.0, found.upper - found.slack)))
+        value, local = self._epsilon_from_theorem(delta), self._local_epsilon()
+        if value.upper <= local:
+            return value
+        return self._value(local, max(0.0, local - max(0.0, value.upper - value.slack)))
 
     def _epsilon_from_theorem(self, delta: float) -> BoundValue:
         with precision(BITS):
-            kept = self._remaining_weight()
-            target = round_down(arb(delta) / kept)
+            weight = self._remaining_weight()
+            target = round_down(arb(delta) / weight)
             if target >= 1.0:
                 return self._value(0.0, 0.0)
             value = self.inner.epsilon(target)
             if math.isinf(value.upper):
                 return self._value(value.upper, value.slack)
             # The exact target is a little larger, and so is crossed a little earlier.
-            loose = self.inner.epsilon(math.nextafter(target, 1.0)) if math.nextafter(target, 1.0) < 1 else value
-            least = max(0.0, min(value.upper - value.slack, loose.upper - loose.slack))
-            upper, lower = (kept * arb(value.upper).expm1()).log1p(), (kept * arb(least).expm1()).log1p()
+            next_value = self.inner.epsilon(math.nextafter(target, 1.0)) if math.nextafter(target, 1.0) < 1 else value
+            least = max(0.0, min(value.upper - value.slack, next_value.upper - next_value.slack))
+            upper, lower = (weight * arb(value.upper).expm1()).log1p(), (weight * arb(least).expm1()).log1p()
             return self._value(round_up(upper), _round_up_width(upper - lower + math.ulp(value.upper)))
 
 

@@ -1,6 +1,4 @@
-"""``compare``: every bound for one randomizer; ``sweep`` and ``compare_along``: the same along an axis, with CSV and
-plots.
-"""
+"""``compare``: every bound for one randomizer; ``sweep`` and ``compare_along``: the same along an axis, with plots."""
 
 from __future__ import annotations
 
@@ -90,13 +88,13 @@ class Comparison(PrintableResult):
         return next(row for row in self.rows if row.value is not None and row.value.guarantee)
 
     def plot(self) -> Figure:
-        """Draws ε of every bound that applies as bars of a matplotlib figure, filled where it is a guarantee."""
+        """Returns a matplotlib figure of ε of every bound that applies, as bars; those of guarantees are filled."""
         figure, axes = plotting.create_figure()
         shown = [
             (row.bound, row.value) for row in self.rows if row.value is not None and math.isfinite(row.value.upper)
         ]
         for name, value in reversed(shown):
-            axes.barh(name, value.upper, color="#0b3c5d" if value.guarantee else "none", edgecolor="#0b3c5d")
+            axes.barh(name, value.upper, color=BAR_COLOUR if value.guarantee else "none", edgecolor=BAR_COLOUR)
         if self.lower is not None:
             axes.axvline(self.lower, color="black", linestyle=":", label="attack: no less is possible")
             axes.legend()
@@ -106,35 +104,30 @@ class Comparison(PrintableResult):
 
     @property
     def heading(self) -> str:
-        given = next((row.value.delta for row in self.rows if row.value is not None), None)
-        at = "" if given is None else f" at δ = {format_exact(given)}"
+        delta = next((row.value.delta for row in self.rows if row.value is not None), None)
+        at = "" if delta is None else f" at δ = {format_exact(delta)}"
         hidden = "" if self.messages == self.users else f", {self.messages:,} messages that hide each other"
         rounds = "" if self.schedule is None or self.schedule.rounds == 1 else f", {self.schedule.rounds:,} rounds"
         return f"ε{at} for {self.users:,} users{rounds}{hidden}"
 
     def summary(self) -> list[tuple[str, str]]:
-        said = [(row.bound, row.describe()) for row in self.rows]
-        return [*said, ("attack", self._attack_text()), *self.participation_rows()]
+        bounds = [(row.bound, row.describe()) for row in self.rows]
+        return [*bounds, ("attack", self._attack_text()), *self.participation_rows()]
 
     def participation_rows(self) -> list[tuple[str, str]]:
         """Returns the rows about sampling and rounds, and the condition that the guarantees rest on."""
         if self.schedule is None:
             return []
-        left = (
-            []
-            if self.disclosed_sample_value is None
-            else self.schedule.condition_rows(format_epsilon_equation(self.disclosed_sample_value.upper))
-        )
-        return [*self.schedule.rows(), *left]
+        rows = self.schedule.rows()
+        if self.disclosed_sample_value is not None:
+            rows += self.schedule.condition_rows(format_epsilon_equation(self.disclosed_sample_value.upper))
+        return rows
 
     def _attack_text(self) -> str:
         if self.lower is not None:
             return f"attains {format_rounded_down(self.lower)}"
-        return (
-            f"none known: {self.missing_attack_reason.removesuffix('.')}"
-            if self.missing_attack_reason
-            else "none known"
-        )
+        reason = self.missing_attack_reason.removesuffix(".")
+        return f"none known: {reason}" if reason else "none known"
 
 
 def compare(
@@ -172,32 +165,30 @@ def compare(
     >>> found.lower > 0.117, found.best.value.upper < 0.118
     (True, True)
     """
-    with validation.relabel_errors("compare", "Schedule"):
+    with validation.relabel_errors("compare", "Participation"):
         schedule = Participation(users, of, rate, rounds)  # type: ignore[arg-type]
     delta = validation.open_probability("compare", "delta", delta)
     colluding = validation.count("compare", "colluding", colluding, at_least=0)
     rows: list[ComparedBound] = []
     lower: float | None = None
-    hidden = 0
+    messages = 0
     for bound in BOUNDS:
-        name = bound.name
         try:
             with validation.relabel_errors("compare", "amplify", "subsample", "poisson"):
-                curve = schedule.curve(randomizer, bound=name, colluding=colluding)
-            hidden, value = curve.messages, curve.epsilon(delta)
+                curve = schedule.curve(randomizer, bound=bound.name, colluding=colluding)
+            messages, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
-            rows.append(ComparedBound(name, bound.theorem, None, error.reason))
+            rows.append(ComparedBound(bound.name, bound.theorem, None, error.reason))
             continue
-        rows.append(ComparedBound(name, value.theorem, value))
-        if lower is None:
-            lower = value.lower
+        rows.append(ComparedBound(bound.name, value.theorem, value))
+        lower = value.lower if lower is None else lower
     rows.sort(key=_sort_key)
-    why = randomizer.missing_attack_reason if lower is None and not schedule.is_sampled else ""
-    found = Comparison(tuple(rows), schedule.expected_users - colluding, hidden, lower, why, schedule)
+    reason = randomizer.missing_attack_reason if lower is None and not schedule.is_sampled else ""
+    result = Comparison(tuple(rows), schedule.expected_users - colluding, messages, lower, reason, schedule)
     if not schedule.is_sampled:
-        return found
-    known = schedule.disclosed_sample_curve(randomizer, bound=found.best.bound, colluding=colluding).epsilon(delta)
-    return replace(found, disclosed_sample_value=known)
+        return result
+    disclosed = schedule.disclosed_sample_curve(randomizer, bound=result.best.bound, colluding=colluding)
+    return replace(result, disclosed_sample_value=disclosed.epsilon(delta))
 
 
 def _sort_key(row: ComparedBound) -> tuple[bool, bool, float]:
@@ -281,10 +272,10 @@ class Sweep(PrintableResult):
                 writer = csv.writer(file)
                 writer.writerow(head)
                 for x, value in self.points:
-                    told = (
-                        ("", "", "") if value is None else (repr(value.upper), _format_lower_bound(value), value.bound)
-                    )
-                    writer.writerow((_format_position(x), *told))
+                    cells = ("", "", "")
+                    if value is not None:
+                        cells = repr(value.upper), "" if value.lower is None else repr(value.lower), value.bound
+                    writer.writerow((_format_position(x), *cells))
         except OSError as error:
             raise ValueError(f"{who}: could not write the curve to {path}: {error.strerror}.") from None
 
@@ -303,21 +294,24 @@ class Sweep(PrintableResult):
         """
         with plotting.figure_style():
             figure, axes = plotting.create_figure()
-            found = [(x, value) for x, value in self.defined_points if 0 < value.upper < math.inf]
-            xs = [x for x, _ in found]
+            points = [(x, value) for x, value in self.defined_points if 0 < value.upper < math.inf]
             axes.plot(
-                xs, [value.upper for _, value in found], linewidth=2.2, label="guaranteed", **plotting.line_style(0)
+                [x for x, _ in points],
+                [value.upper for _, value in points],
+                linewidth=2.2,
+                label="guaranteed",
+                **plotting.line_style(0),
             )
-            attacked = [(x, value.lower) for x, value in found if value.lower]
-            if attacked:
-                axes.plot(*zip(*attacked, strict=True), ":", color=ATTACK_COLOUR, label="attack: no less is possible")
+            attack = [(x, value.lower) for x, value in points if value.lower]
+            if attack:
+                axes.plot(*zip(*attack, strict=True), ":", color=ATTACK_COLOUR, label="attack: no less is possible")
             axes.axvline(self.marked_position, color="0.6", linewidth=1.0, linestyle=(0, (4, 3)))
-            told = (
+            mark = (
                 f"{AXIS_LABELS[self.axis]} = {self.marked_position:,.4g}"
                 if self.marked_position < GROUPED_DIGITS_THRESHOLD
                 else f"{self.marked_position:,.0f} {self.axis}"
             )
-            axes.annotate(told, (self.marked_position, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
+            axes.annotate(mark, (self.marked_position, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
                           textcoords="offset points", fontsize=8, color="0.35")  # fmt: skip
             axes.set(xlabel=AXIS_LABELS[self.axis], ylabel=self.unit)
             for which in ("y", "x") if self.axis in (USERS, ROUNDS) else ("y",):
@@ -378,15 +372,15 @@ def sweep(
     if over not in AXES:
         raise ValueError(f"{SWEEP}: over must be one of {', '.join(AXES)}, got {over!r}.")
     make, fixed = _choose_factory(randomizer, over, local)
-    question = _SweepArguments(make, schedule, delta, bound, colluding, effort)
-    asked = {USERS: schedule.expected_users, ROUNDS: schedule.rounds, LOCAL_EPSILON: fixed}.get(over)
-    if asked is None:
-        asked = question.value(schedule, fixed).upper
-    places = list(at) if at is not None else _default_positions(over, asked)
-    shown = progress or Progress()
-    points = tuple((x, question.evaluate(over, x, fixed)) for x in shown.track("looking", places))
-    named = about or (type(randomizer).__name__ if isinstance(randomizer, Randomizer) else "any local ε")
-    return Sweep(over, points, asked, named)
+    arguments = _SweepArguments(make, schedule, delta, bound, colluding, effort)
+    marked = {USERS: schedule.expected_users, ROUNDS: schedule.rounds, LOCAL_EPSILON: fixed}.get(over)
+    if marked is None:
+        marked = arguments.value(schedule, fixed).upper
+    positions = list(at) if at is not None else _default_positions(over, marked)
+    bars = progress or Progress()
+    points = tuple((x, arguments.evaluate(over, x, fixed)) for x in bars.track("evaluating", positions))
+    title = about or (type(randomizer).__name__ if isinstance(randomizer, Randomizer) else "any local ε")
+    return Sweep(over, points, marked, title)
 
 
 def _choose_factory(
@@ -394,30 +388,32 @@ def _choose_factory(
 ) -> tuple[RandomizerFactory, float]:
     if isinstance(randomizer, Randomizer):
         if over == LOCAL_EPSILON:
-            raise ValueError(f"{SWEEP}: over a local ε, randomizer must be a function that makes one of it.")
+            raise ValueError(f"{SWEEP}: over a local ε, randomizer must be a function that returns one for it.")
         return (lambda _: randomizer), 0.0
     if local is None:
-        raise ValueError(f"{SWEEP}: where randomizer is a function, local must say which local ε is asked about.")
+        raise ValueError(f"{SWEEP}: local must be given where randomizer is a function: the local ε to mark or to use.")
     return randomizer, local
 
 
-def _default_positions(over: str, asked: float) -> list[float]:
-    """Returns positions around the requested one: equal factors for users and rounds, equal steps for ε."""
+def _default_positions(over: str, marked: float) -> list[float]:
+    """Returns positions around the marked one: equal factors for users and rounds, equal steps for ε."""
     if over == USERS:
-        places = _geometric_positions(
-            max(2.0, asked / DEFAULT_RANGE_FACTOR), min(float(MAX_USERS), asked * DEFAULT_RANGE_FACTOR)
+        positions = _geometric_positions(
+            max(2.0, marked / DEFAULT_RANGE_FACTOR), min(float(MAX_USERS), marked * DEFAULT_RANGE_FACTOR)
         )
     elif over == ROUNDS:
-        places = _geometric_positions(1.0, max(DEFAULT_RANGE_FACTOR, asked * 10))
+        positions = _geometric_positions(1.0, max(DEFAULT_RANGE_FACTOR, marked * 10))
     elif over == LOCAL_EPSILON:
         # Small local ε, where the guarantee changes by the largest factors, get more points.
         few = [MIN_LOCAL_EPSILON * 2**step for step in range(3)]
-        places = [*few, *_even_positions(MIN_LOCAL_EPSILON, max(MAX_LOCAL_EPSILON, asked))]
+        positions = [*few, *_even_positions(MIN_LOCAL_EPSILON, max(MAX_LOCAL_EPSILON, marked))]
     else:
-        if not 0 < asked < math.inf:
-            raise ValueError(f"{SWEEP}: there is no ε to look about: it is {format_rounded_up(asked)}.")
-        places = _even_positions(0.0, EPSILON_RANGE_FACTOR * asked)
-    return sorted({*places, asked})
+        if not 0 < marked < math.inf:
+            raise ValueError(
+                f"{SWEEP}: at must be given where ε is 0 or infinite, got ε = {format_rounded_up(marked)}."
+            )
+        positions = _even_positions(0.0, EPSILON_RANGE_FACTOR * marked)
+    return sorted({*positions, marked})
 
 
 def _geometric_positions(low: float, high: float) -> list[float]:
@@ -467,10 +463,6 @@ def _format_position(x: float) -> str:
     return format_exact(int(x) if x == int(x) else x)
 
 
-def _format_lower_bound(value: BoundValue) -> str:
-    return "" if value.lower is None else repr(value.lower)
-
-
 # --- Every bound along one axis ---
 
 
@@ -496,9 +488,9 @@ class BoundLine:
     def label(self) -> str:
         return self.bound if self.guarantee else f"{self.bound} (no guarantee)"
 
-    def epsilon_near(self, asked: float) -> float:
-        """Returns ε at the position nearest to the requested one."""
-        return min(self.points, key=lambda point: abs(point[0] - asked))[1]
+    def epsilon_near(self, position: float) -> float:
+        """Returns ε at the point nearest to a position."""
+        return min(self.points, key=lambda point: abs(point[0] - position))[1]
 
 
 @dataclass(frozen=True)
@@ -513,9 +505,7 @@ class ComparisonSweep:
     title: str
 
     def labelled_lines(self) -> list[BoundLine]:
-        """Returns the lines that get a name: the best guarantees at the requested position, and one value that is no
-        guarantee.
-        """
+        """Returns the lines that get a name: the best guarantees at the marked position, and one non-guarantee."""
         ranked = sorted(self.lines, key=lambda line: line.epsilon_near(self.marked_position))
         proved = [line for line in ranked if line.guarantee]
         # The value that a protocol's own paper claims comes first.
@@ -538,7 +528,7 @@ class ComparisonSweep:
             raise ValueError(f"{who}: could not write the curve to {path}: {error.strerror}.") from None
 
     def plot(self, path: str | PathLike[str] | None = None, who: str = COMPARE) -> Figure:
-        """Draws at most five named lines, the others grey, and the requested position; saves it if there is a path."""
+        """Draws at most five named lines, the others grey, and the marked position; saves the figure to a path."""
         from matplotlib.figure import Figure
 
         with plotting.figure_style():
@@ -561,16 +551,16 @@ class ComparisonSweep:
         return figure
 
     def _plot_coordinates(self, points: Points) -> tuple[list[float], list[float]]:
-        """Returns the coordinates to draw: ε0/ε along the local ε, ε itself along the users."""
+        """Returns the coordinates to draw: ε0/ε over the local ε, ε itself over the users."""
         ratios = self.axis == LOCAL_EPSILON
         return [x for x, _ in points], [x / epsilon if ratios else epsilon for x, epsilon in points]
 
     def _draw_labels(self, axes: Axes, others: int) -> None:
         axes.axvline(self.marked_position, color="0.45", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-        told = (
+        mark = (
             f"ε₀ = {self.marked_position:.4g}" if self.axis == LOCAL_EPSILON else f"{self.marked_position:,.0f} users"
         )
-        axes.annotate(told, (self.marked_position, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
+        axes.annotate(mark, (self.marked_position, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
                       textcoords="offset points", fontsize=8, color="0.3",
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
         if others:
@@ -586,28 +576,28 @@ class ComparisonSweep:
 
 
 def compare_along(
-    asked_at: Callable[[float], Comparison],
-    places: Sequence[float],
+    compare_at: Callable[[float], Comparison],
+    positions: Sequence[float],
     *,
     axis: str,
-    asked: float,
-    about: str,
+    marked_position: float,
+    title: str,
     progress: Progress | None = None,
 ) -> ComparisonSweep:
     """Computes every bound, also published ones that are no guarantee, at each position where some bound applies."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     proved: dict[str, bool] = {}
     attack: list[tuple[float, float]] = []
-    for place in (progress or Progress()).track("comparing", list(places)):
+    for x in (progress or Progress()).track("comparing", list(positions)):
         try:
-            result = asked_at(place)
+            comparison = compare_at(x)
         except NotApplicable:
             continue
-        for row in result.rows:
+        for row in comparison.rows:
             if row.value is not None and 0 < row.value.upper < math.inf:
-                found.setdefault(row.bound, []).append((place, row.value.upper))
+                points.setdefault(row.bound, []).append((x, row.value.upper))
                 proved[row.bound] = proved.get(row.bound, True) and row.value.guarantee
-        if result.lower:
-            attack.append((place, result.lower))
-    lines = tuple(BoundLine(name, proved[name], tuple(points)) for name, points in found.items())
-    return ComparisonSweep(axis, lines, tuple(attack), asked, about)
+        if comparison.lower:
+            attack.append((x, comparison.lower))
+    lines = tuple(BoundLine(name, proved[name], tuple(line)) for name, line in points.items())
+    return ComparisonSweep(axis, lines, tuple(attack), marked_position, title)

@@ -36,10 +36,11 @@ from shuffledp.privacy.randomizer import Randomizer
 
 
 BITS = 160
+METHOD = "two binomials"
 MAX_EXPANDED_COINS, LAW_CACHE_SIZE = 1000, 256
 """Largest number of coins to multiply out, and number of their laws to cache for other x."""
 NEGLIGIBLE_LOG_PER_BIT = 0.2
-"""Terms that are only bounded (aliases, far nodes) are about e^(NEGLIGIBLE·bits) times smaller than the result."""
+"""Terms that are only bounded (aliases, far nodes) are about e^(this·bits) times smaller than the result."""
 MAX_BITS = 1 << 12
 MAX_STEPS, TRUSTED_STEPS = 60, 3
 LOG_NEGLIGIBLE_VALUE = -2000.0
@@ -72,11 +73,11 @@ class TwoBinomials:
         bits = BITS + (many + few).bit_length()
         while bits <= MAX_BITS:
             with precision(bits):
-                found = self._evaluate_contour(x)
-                if found is not None:
-                    return found
+                bracket = self._evaluate_contour(x)
+                if bracket is not None:
+                    return bracket
             bits *= 2
-        raise NumericalError(f"TwoCoins: nothing is certain at {MAX_BITS} bits; please report the parameters.")
+        raise NumericalError(f"TwoBinomials: no digit is certain at {MAX_BITS} bits; please report the parameters.")
 
     def log_estimate(self, x: float) -> float:
         """Returns log D(x) from the certified value, which is cheap."""
@@ -93,7 +94,7 @@ class TwoBinomials:
         with precision(BITS):
             laws = self._weights_at(x)
             if not laws.gain > 0:
-                return Bracket(arb(0), laws.gain.upper().max(arb(0)), "two coins")
+                return Bracket(arb(0), laws.gain.upper().max(arb(0)), METHOD)
             law = _compute_count_law(self)
             first, last = 0, self.many + self.few + 1
             while first < last:
@@ -105,7 +106,7 @@ class TwoBinomials:
                 if term <= 0:
                     break
                 unsure += term.upper().max(arb(0))
-            return Bracket(total.lower().max(arb(0)), (total + unsure).upper(), "two coins")
+            return Bracket(total.lower().max(arb(0)), (total + unsure).upper(), METHOD)
 
     def _weights_at(self, x: float) -> _BinomialWeights:
         high, low = arb(to_rational(self.high)), arb(to_rational(self.low))
@@ -116,20 +117,20 @@ class TwoBinomials:
         laws = self._weights_at(x)
         gain, loss = laws.gain, laws.loss
         if gain <= 0:
-            return Bracket(arb(0), arb(0), "two coins")
+            return Bracket(arb(0), arb(0), METHOD)
         if not gain > 0:
             # D ≤ A, because P(F ≥ t−1) ≤ 1 and B ≤ 0.
-            return Bracket(arb(0), gain.upper().max(arb(0)), "two coins")
+            return Bracket(arb(0), gain.upper().max(arb(0)), METHOD)
         tilt = self._tilt(float((-loss / gain).log()))
-        most = self._chernoff_bound(laws, tilt)
-        if most.log() < LOG_NEGLIGIBLE_VALUE:
-            return Bracket(arb(0), most.upper(), "two coins")
+        bound = self._chernoff_bound(laws, tilt)
+        if bound.log() < LOG_NEGLIGIBLE_VALUE:
+            return Bracket(arb(0), bound.upper(), METHOD)
         t = self._threshold(tilt)
         for attempt in range(MAX_STEPS):
-            found = _ContourTerms.from_contour(self, laws, t, tilt)
-            step = found.step_to_sign_change()
+            terms = _ContourTerms.from_contour(self, laws, t, tilt)
+            step = terms.step_to_sign_change()
             if step == 0:
-                return found.divergence_bracket()
+                return terms.divergence_bracket()
             # The suggested step assumes a smooth law; with few coins it may oscillate.
             step = step if attempt < TRUSTED_STEPS else (step > 0) - (step < 0)
             t = min(max(t + step, 1), self.many + self.few + 1)
@@ -240,7 +241,7 @@ class _ContourTerms:
         if (before is not None and not before <= 0) or (after is not None and not after >= 0):
             return None
         extra = self.terms.get(-1, arb(0)).upper().max(arb(0)) + (-self.terms.get(0, arb(0))).upper().max(arb(0))
-        return Bracket(self.total.lower().max(arb(0)), (self.total + extra).upper(), "two coins")
+        return Bracket(self.total.lower().max(arb(0)), (self.total + extra).upper(), METHOD)
 
 
 @dataclass(frozen=True)
@@ -286,8 +287,7 @@ def _transform_value(coins: TwoBinomials, laws: _BinomialWeights, t: int, z: acb
 
 
 def _plan_nodes(coins: TwoBinomials, laws: _BinomialWeights, t: int, tilt: float) -> tuple[int, int, arb]:
-    """Returns the number of nodes, the number used in one half of the circle, and a bound of the omitted part of each
-    f.
+    """Returns the number of nodes, the number used in a half of the circle, and a bound of each f's omitted part.
 
     Aliases: f(t+mN)·r^(mN) ≤ φ(r²)·r^(−2(t−3))·r^(−mN) for m ≥ 1 (also for tails in place of f), and at most r^(−N|m|)
     for m ≤ −1. Nodes at an angle α or more: at most N of them, each below φ(r)·r^(−t+3)·exp(−V(1−cos α)).
@@ -335,9 +335,8 @@ def _suggest_step(coins: TwoBinomials, f: list[arb], laws: _BinomialWeights, til
 
 
 INITIAL_EPSILON_MARGIN, INITIAL_BLOCK_EVALUATIONS = 2e-6, 60
-"""ROOM: relative distance in ε, tried first, between the answer and the worst dataset found; FEW_LOOKS: number of
-blocks of datasets to evaluate for it. If many datasets are nearly as bad as the worst, the proof for all needs more
-room.
+"""Relative distance in ε, tried first, between the answer and the worst dataset found, and the number of blocks of
+datasets to evaluate for it. If many datasets are nearly as bad as the worst, the proof for all needs a larger margin.
 """
 MAX_BLOCK_EVALUATIONS = 400
 ATTACK_DATASET_COUNT = 4
@@ -350,8 +349,10 @@ RATIO_BITS = 128
 
 @dataclass(frozen=True)
 class ProfileEffort:
-    """Effort for many ε: the distance of the interpolation points in standard deviations, the relative room in ε for a
-    proof, and the number of blocks of datasets to evaluate at each.
+    """Effort for many ε.
+
+    It has the distance of the interpolation points in standard deviations, the relative margin in ε of a proof, and the
+    number of blocks of datasets to evaluate at each.
     """
 
     step: float
@@ -403,13 +404,13 @@ class BinaryDatasets:
         Theorem: identity (★) does not apply to mixed datasets; this is direct: post-processing and bisection.
         """
         ends = [self._evaluate_block(many, many, epsilon) for many in {0, self.users - 1}]
-        lower, crowd = max((block.lower, block.first) for block in ends)
+        lower, high_count = max((block.lower, block.first) for block in ends)
         heap = [*ends, *(self._evaluate_block(a, b, epsilon) for a, b in self._blocks())]
         heapq.heapify(heap)
-        looked = len(heap)
+        evaluations = len(heap)
         if target is None and relative and lower > 0:
             target = lower * (1 + arb(relative) * (1 - 2 * lower.log()))
-        while heap and looked < most and not (target is not None and heap[0].upper <= target):
+        while heap and evaluations < most and not (target is not None and heap[0].upper <= target):
             block = heapq.heappop(heap)
             if block.first == block.last:
                 # No remaining block is larger.
@@ -419,10 +420,10 @@ class BinaryDatasets:
             for a, b in ((block.first, middle), (middle + 1, block.last)):
                 part = self._evaluate_block(a, b, epsilon)
                 heapq.heappush(heap, part)
-                looked += 1
+                evaluations += 1
                 if a == b and part.lower > lower:
-                    lower, crowd = part.lower, a
-        return WorstDivergence(heap[0].upper, lower, crowd)
+                    lower, high_count = part.lower, a
+        return WorstDivergence(heap[0].upper, lower, high_count)
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yields the block of all datasets between the two constant ones."""
@@ -434,9 +435,9 @@ class BinaryDatasets:
         return _DatasetBlock(value.upper, value.lower, first, last)
 
     def attacks(self) -> list[TwoBinomials]:
-        """Returns nearly constant datasets, among which is the worst one, or one nearly as bad."""
-        few = range(min(ATTACK_DATASET_COUNT, self.users))
-        return [self.dataset(self.users - 1 - other) for other in few]
+        """Returns nearly constant datasets; one of them is the worst of all datasets, or nearly as bad."""
+        differences = range(min(ATTACK_DATASET_COUNT, self.users))
+        return [self.dataset(self.users - 1 - other) for other in differences]
 
 
 @dataclass(frozen=True)
@@ -467,8 +468,8 @@ class ExactBinaryCurve(PrivacyCurve):
     def _epsilon(self, delta: float) -> BoundValue:
         upper = lower = 0.0
         for way in self.directions:
-            found, proved = self._direction_epsilon(way, delta)
-            upper, lower = max(upper, found), max(lower, proved)
+            direction_upper, direction_lower = self._direction_epsilon(way, delta)
+            upper, lower = max(upper, direction_upper), max(lower, direction_lower)
         return self._value(upper, upper - lower)
 
     @property
@@ -477,52 +478,52 @@ class ExactBinaryCurve(PrivacyCurve):
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
         """Returns False if the dataset of equal others has no smaller δ at an ε that is hardly smaller."""
-        hardly = min(epsilon, self.largest_epsilon, MAX_EPSILON) * (1 - MIN_RELATIVE_GAIN)
-        return not any(way.dataset(way.users - 1).bracket(hardly).lower > delta for way in self.directions)
+        slightly_smaller = min(epsilon, self.largest_epsilon, MAX_EPSILON) * (1 - MIN_RELATIVE_GAIN)
+        return not any(way.dataset(way.users - 1).bracket(slightly_smaller).lower > delta for way in self.directions)
 
     def _direction_epsilon(self, way: BinaryDatasets, delta: float) -> tuple[float, float]:
         """Returns an ε that is proved for all datasets, and one that some dataset exceeds."""
         high = min(self.largest_epsilon, MAX_EPSILON)
-        target, crowd, lower, room = arb(delta), way.users - 1, 0.0, INITIAL_EPSILON_MARGIN
+        target, high_count, lower, margin = arb(delta), way.users - 1, 0.0, INITIAL_EPSILON_MARGIN
         while True:
-            inverse = invert(way.dataset(crowd), delta, high, zero_at_high=self.largest_epsilon <= MAX_EPSILON)
+            inverse = invert(way.dataset(high_count), delta, high, zero_at_high=self.largest_epsilon <= MAX_EPSILON)
             lower = max(lower, inverse.lower)
             if math.isinf(inverse.upper):
                 return math.inf, lower
             while True:
-                upper = min(high, max(lower * (1 + room), inverse.upper))
-                seen = way.bound_worst(
+                upper = min(high, max(lower * (1 + margin), inverse.upper))
+                worst = way.bound_worst(
                     upper,
                     target,
-                    most=INITIAL_BLOCK_EVALUATIONS if room == INITIAL_EPSILON_MARGIN else MAX_BLOCK_EVALUATIONS,
+                    most=INITIAL_BLOCK_EVALUATIONS if margin == INITIAL_EPSILON_MARGIN else MAX_BLOCK_EVALUATIONS,
                 )
-                if seen.upper <= target or upper >= self.largest_epsilon:
+                if worst.upper <= target or upper >= self.largest_epsilon:
                     return upper, lower
-                if seen.lower > target and seen.high_count != crowd:
-                    crowd = seen.high_count
+                if worst.lower > target and worst.high_count != high_count:
+                    high_count = worst.high_count
                     break
                 if upper >= high:
                     return math.inf, lower
-                room = self._enlarged_margin(way.dataset(crowd), upper, room, seen, target)
+                margin = self._enlarged_margin(way.dataset(high_count), upper, margin, worst, target)
 
     def _enlarged_margin(
-        self, crowd: TwoBinomials, epsilon: float, room: float, seen: WorstDivergence, target: arb
+        self, dataset: TwoBinomials, epsilon: float, margin: float, worst: WorstDivergence, target: arb
     ) -> float:
-        """Returns the room that would have been enough, by the slope of log δ in log ε."""
-        if room == INITIAL_EPSILON_MARGIN:
+        """Returns a sufficient margin, by the slope of log δ in log ε."""
+        if margin == INITIAL_EPSILON_MARGIN:
             return 100 * INITIAL_EPSILON_MARGIN
-        slope = (crowd.log_estimate(epsilon) - crowd.log_estimate(epsilon * (1 + SLOPE_STEP))) / SLOPE_STEP
-        missing = float((seen.upper / target).log())
-        return max(2 * room, room + 1.1 * missing / slope) if slope > 0 else 10 * room
+        slope = (dataset.log_estimate(epsilon) - dataset.log_estimate(epsilon * (1 + SLOPE_STEP))) / SLOPE_STEP
+        missing = float((worst.upper / target).log())
+        return max(2 * margin, margin + 1.1 * missing / slope) if slope > 0 else 10 * margin
 
     def _delta(self, epsilon: float) -> BoundValue:
         if epsilon >= self.largest_epsilon:
             return self._value(0.0, 0.0)
         upper = lower = 0.0
         for way in self.directions:
-            seen = way.bound_worst(min(epsilon, MAX_EPSILON))
-            upper = max(upper, min(1.0, round_up(seen.upper)))
-            lower = max(lower, -round_up(-seen.lower))
+            worst = way.bound_worst(min(epsilon, MAX_EPSILON))
+            upper = max(upper, min(1.0, round_up(worst.upper)))
+            lower = max(lower, -round_up(-worst.lower))
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
@@ -530,22 +531,23 @@ class ExactBinaryCurve(PrivacyCurve):
 
     @cached_property
     def _interpolation_points(self) -> InterpolationPoints:
-        """δ over all datasets in a few blocks, at a few ε, to interpolate: each divergence is convex in e^ε, hence the
-        maximum.
+        """δ over all datasets in a few blocks, at a few ε, to interpolate.
+
+        Each divergence is convex in e^ε, hence the maximum is.
         """
         scale = max(way.dataset(way.users - 1).natural_scale() for way in self.directions)
-        how = SHARP_PROFILE_EFFORT if self.messages - 1 <= MAX_EXPANDED_COINS else QUICK_PROFILE_EFFORT
+        effort = SHARP_PROFILE_EFFORT if self.messages - 1 <= MAX_EXPANDED_COINS else QUICK_PROFILE_EFFORT
 
         def at(epsilon: float) -> tuple[float, float]:
-            seen = [
-                way.bound_worst(epsilon, relative=how.epsilon_margin, most=how.block_evaluations)
+            worsts = [
+                way.bound_worst(epsilon, relative=effort.epsilon_margin, most=effort.block_evaluations)
                 for way in self.directions
             ]
-            lower = max(max(0.0, -round_up(-worst.lower)) for worst in seen)
-            return max(min(1.0, round_up(worst.upper)) for worst in seen), lower
+            lower = max(max(0.0, -round_up(-worst.lower)) for worst in worsts)
+            return max(min(1.0, round_up(worst.upper)) for worst in worsts), lower
 
         return InterpolationPoints.from_function(
-            at, how.step * scale, self.largest_epsilon, round(INTERPOLATION_RANGE / how.step)
+            at, effort.step * scale, self.largest_epsilon, round(INTERPOLATION_RANGE / effort.step)
         )
 
 
@@ -571,17 +573,17 @@ class ExactBinaryBound(Bound):
     def curve(self, randomizer: Randomizer, users: int) -> ExactBinaryCurve:
         coin = randomizer.coin_range()
         if coin is None:
-            lacks = "has more than two messages" if randomizer.blankets() else "gives no law of two messages"
-            raise NotApplicable(self.name, f"{type(randomizer).__name__} {lacks}.")
+            reason = "has more than two messages" if randomizer.blankets() else "gives no law of two messages"
+            raise NotApplicable(self.name, f"{type(randomizer).__name__} {reason}.")
         return ExactBinaryCurve(self.source(users), binary_directions(coin, users), largest_log_ratio(*coin))
 
 
 def binary_directions(coin: tuple[Fraction, Fraction], users: int) -> tuple[BinaryDatasets, ...]:
     """Returns the directions of the divergence that differ."""
     low, high = coin
-    one = BinaryDatasets(high, low, users)
-    other = one.swapped_direction()
-    return (one,) if other == one else (one, other)
+    forward = BinaryDatasets(high, low, users)
+    backward = forward.swapped_direction()
+    return (forward,) if backward == forward else (forward, backward)
 
 
 def largest_log_ratio(low: Fraction, high: Fraction) -> float:

@@ -63,15 +63,15 @@ class DistanceSearch:
         def excess(distance: Floats, places: Indices) -> Floats:
             return self._excess(replace(pairs.select(places), distance=distance), target[places])
 
-        found = most.copy()
+        largest = most.copy()
         (over,) = np.nonzero(self._excess(pairs, target) > 0)
         if len(over):
             below, _ = find_crossings(
                 lambda x, at: excess(x, over[at]), target[over], most[over], INDEPENDENT_TOLERANCE
             )
-            found[over] = below
+            largest[over] = below
         result = np.zeros_like(self.target)
-        result[first, second] = result[second, first] = found
+        result[first, second] = result[second, first] = largest
         return result
 
     def _excess(self, pairs: PairDistanceArrays, target: Floats) -> Floats:
@@ -81,49 +81,49 @@ class DistanceSearch:
         self, matrix: Floats, *, keep_triangles: bool, advance: ProgressCallback = ignore_progress
     ) -> Floats:
         """Raises distances one at a time, smallest first, until none can grow; ``advance`` counts those finished."""
-        held = _GrowingDistances(matrix)
+        distances = _GrowingDistances(matrix)
         first, second = (ends.tolist() for ends in np.triu_indices(len(matrix), 1))
         waiting = list(range(len(first)))
         for _ in range(MAX_SWEEPS):
-            waiting.sort(key=lambda place: held.matrix[first[place], second[place]])
-            left, grown = [], False
+            waiting.sort(key=lambda place: distances.matrix[first[place], second[place]])
+            limited, grown = [], False
             for place in waiting:
-                start = held.matrix[first[place], second[place]]
-                if self._raise_distance(held, first[place], second[place], keep_triangles):
+                start = distances.matrix[first[place], second[place]]
+                if self._raise_distance(distances, first[place], second[place], keep_triangles):
                     advance(1)
                 else:
-                    left.append(place)
-                grown = grown or held.matrix[first[place], second[place]] > start
-            waiting = sorted(left)
+                    limited.append(place)
+                grown = grown or distances.matrix[first[place], second[place]] > start
+            waiting = sorted(limited)
             if not grown:
                 break
         advance(len(waiting))
-        return held.matrix
+        return distances.matrix
 
-    def _raise_distance(self, held: _GrowingDistances, a: int, b: int, keep_triangles: bool) -> bool:
+    def _raise_distance(self, distances: _GrowingDistances, a: int, b: int, keep_triangles: bool) -> bool:
         """Raises one distance as far as all affected pairs allow; returns True if it can never grow again."""
-        low, step = float(held.matrix[a, b]), 1 + MIN_RELATIVE_RAISE
-        most = held.shortest_detour(a, b) if keep_triangles else MAX_DISTANCE
+        low, step = float(distances.matrix[a, b]), 1 + MIN_RELATIVE_RAISE
+        most = distances.shortest_detour(a, b) if keep_triangles else MAX_DISTANCE
         if low * step >= most:
             return not keep_triangles
-        touched = _AffectedPairs(held, a, b)
-        target = self.target[touched.first, touched.second]
+        affected = _AffectedPairs(distances, a, b)
+        target = self.target[affected.first, affected.second]
 
         def excess(distance: float, rows: Indices) -> Floats:
-            return self._excess(touched.raised_pairs(distance, rows), target[rows])
+            return self._excess(affected.raised_pairs(distance, rows), target[rows])
 
-        over, high = touched.rows[:0], low
+        over, high = affected.rows[:0], low
         while low < most and not len(over):
             high = min(low * step, most)
-            rows = touched.find_changed_rows(high, self.amplification.used_distances)
+            rows = affected.find_changed_rows(high, self.amplification.used_distances)
             over = rows[excess(high, rows) > 0]
             if not len(over):
                 low, step = high, min(step * step, 2.0)
-        if low > float(held.matrix[a, b]):
+        if low > float(distances.matrix[a, b]):
             if len(over):
                 # A pair that does not limit the larger distance does not limit a smaller one.
                 low = find_crossing(lambda x: float(excess(x, over).max()), low, high, relative=RAISE_TOLERANCE).below
-            held.raise_distance(a, b, low)
+            distances.raise_distance(a, b, low)
         return bool(len(over)) or not keep_triangles
 
 
@@ -158,38 +158,38 @@ class _GrowingDistances:
 class _AffectedPairs:
     """The pairs that one distance affects: the two inputs in row 0, then each of them with any other input."""
 
-    def __init__(self, held: _GrowingDistances, a: int, b: int) -> None:
-        others = np.delete(np.arange(len(held.far)), [a, b])
-        self.held = held
+    def __init__(self, distances: _GrowingDistances, a: int, b: int) -> None:
+        others = np.delete(np.arange(len(distances.far)), [a, b])
+        self.distances = distances
         self.first = np.concatenate([[a], np.full_like(others, a), np.full_like(others, b)])
         self.second = np.concatenate([[b], others, others])
         self.partner = a + b - self.first
         self.rows = np.arange(len(self.first))
 
-    def find_changed_rows(self, distance: float, asks: tuple[str, ...]) -> Indices:
+    def find_changed_rows(self, distance: float, used_distances: tuple[str, ...]) -> Indices:
         """Returns the rows in which a raised distance changes a number that the bound uses."""
-        held, first = self.held, self.first
-        changed = (self.rows == 0) | ("diameter" in asks)
-        if "farthest_from_first" in asks:
-            changed |= held.far[first] < distance
-        if "clone_sum" in asks:
-            changed |= held.clones[first, self.second] < self._raised_clone_sums(distance, self.rows)
+        distances, first = self.distances, self.first
+        changed = (self.rows == 0) | ("diameter" in used_distances)
+        if "farthest_from_first" in used_distances:
+            changed |= distances.far[first] < distance
+        if "clone_sum" in used_distances:
+            changed |= distances.clones[first, self.second] < self._raised_clone_sums(distance, self.rows)
         (places,) = np.nonzero(changed)
         return places
 
     def _raised_clone_sums(self, distance: float, rows: Indices) -> Floats:
-        return np.asarray(np.exp(distance) + self.held.grown[self.partner[rows], self.second[rows]])
+        return np.asarray(np.exp(distance) + self.distances.grown[self.partner[rows], self.second[rows]])
 
     def raised_pairs(self, distance: float, rows: Indices) -> PairDistanceArrays:
         """Returns the numbers of some rows for a raised distance of the two inputs."""
-        held, first, second = self.held, self.first[rows], self.second[rows]
-        itself = rows == 0
+        distances, first, second = self.distances, self.first[rows], self.second[rows]
+        is_first = rows == 0
         return PairDistanceArrays(
-            np.where(itself, distance, held.matrix[first, second]),
-            np.maximum(held.far[first], distance),
-            np.where(itself, np.maximum(held.far[second], distance), held.far[second]),
-            np.maximum(held.clones[first, second], self._raised_clone_sums(distance, rows)),
-            np.full(len(rows), max(held.diameter, distance)),
+            np.where(is_first, distance, distances.matrix[first, second]),
+            np.maximum(distances.far[first], distance),
+            np.where(is_first, np.maximum(distances.far[second], distance), distances.far[second]),
+            np.maximum(distances.clones[first, second], self._raised_clone_sums(distance, rows)),
+            np.full(len(rows), max(distances.diameter, distance)),
         )
 
 
@@ -225,6 +225,7 @@ class LocalMetric(ValueObject):
 
     @property
     def diameter(self) -> float:
+        """The largest distance between two inputs."""
         return self.raw.diameter
 
     @property
@@ -263,14 +264,13 @@ class LocalMetricSolver(ValueObject):
     """
 
     target: DistanceMatrix
-    users: int
-    delta: float
+    users: int = field(metadata=validation.checked(validation.count))
+    delta: float = field(metadata=validation.checked(validation.open_probability))
     amplification: Amplification = field(default_factory=MetricVariationRatio)
 
     def __post_init__(self) -> None:
         self.amplification.check_space("LocalMetricSolver", self.target)
-        object.__setattr__(self, "users", validation.count("LocalMetricSolver", "users", self.users))
-        object.__setattr__(self, "delta", validation.open_probability("LocalMetricSolver", "delta", self.delta))
+        validation.check_fields(self)
 
     def largest_diameter(self) -> float:
         """Returns the largest m such that inputs that are all m apart meet the largest target."""
@@ -311,10 +311,10 @@ class LocalMetricSolver(ValueObject):
         with (Progress() if progress is None else progress).step(
             "solving", count * steps * self._pair_count
         ) as advance:
-            tried = np.linspace(high, low, count).tolist()
-            found = select_pareto_set([self._search_distances(diameter, advance) for diameter in tried])
-            advance((count - len(found)) * (steps - 1) * self._pair_count)
-            return [self._build_local_metric(matrix, advance) for matrix in found]
+            diameters_to_try = np.linspace(high, low, count).tolist()
+            matrices = select_pareto_set([self._search_distances(diameter, advance) for diameter in diameters_to_try])
+            advance((count - len(matrices)) * (steps - 1) * self._pair_count)
+            return [self._build_local_metric(matrix, advance) for matrix in matrices]
 
     @property
     def _pair_count(self) -> int:
@@ -398,14 +398,14 @@ class LocalMetricSolver(ValueObject):
             return self._excess(DistanceMatrix(matrix), a, b)
 
         high = float(matrix[a, b])
-        found = find_crossing(
+        crossing = find_crossing(
             excess,
             float(self.target.matrix[a, b]),
             high,
             guess=high * (1 - LOWERING_TOLERANCE),
             relative=LOWERING_TOLERANCE,
         )
-        matrix[a, b] = matrix[b, a] = found.below
+        matrix[a, b] = matrix[b, a] = crossing.below
 
     def can_be_raised(self, matrix: Floats, a: int, b: int, factor: float = 1.01) -> bool:
         """Returns True if one distance may grow by a factor such that every pair still meets its target.
@@ -422,8 +422,8 @@ class LocalMetricSolver(ValueObject):
         changed = np.array(matrix)
         changed[a, b] = changed[b, a] = changed[a, b] * factor
         space = DistanceMatrix(changed)
-        touched = [(a, b), *((x, c) for x in (a, b) for c in range(space.size) if c not in (a, b))]
-        return all(self._excess(space, x, y) <= 0 for x, y in touched)
+        affected = [(a, b), *((x, c) for x in (a, b) for c in range(space.size) if c not in (a, b))]
+        return all(self._excess(space, x, y) <= 0 for x, y in affected)
 
     def _excess(self, space: DistanceMatrix, a: int, b: int) -> float:
         target = float(self.target.matrix[a, b])
@@ -436,7 +436,9 @@ def largest_uniform_distance(target: float, users: float, delta: float, amplific
     count = validation.count("LocalMetricSolver", "users", users)
 
     def excess(distance: float) -> float:
-        pair = PairDistances(distance, distance, distance, _clone_sum(distance, distance), distance)
+        with precision(96):
+            clones = round_up(arb(distance).exp() + arb(distance).exp())
+        pair = PairDistances(distance, distance, distance, clones, distance)
         return amplification.excess(pair, count, delta, target)
 
     return find_crossing(excess, target, MAX_DISTANCE, guess=2 * target, relative=DIAMETER_TOLERANCE).below
@@ -444,15 +446,10 @@ def largest_uniform_distance(target: float, users: float, delta: float, amplific
 
 def select_pareto_set(matrices: Sequence[Floats]) -> list[Floats]:
     """Returns the matrices that no other dominates everywhere, equal ones once."""
-    kept: list[Floats] = []
+    best: list[Floats] = []
     for matrix in matrices:
-        if any((matrix <= other).all() for other in kept):
+        if any((matrix <= other).all() for other in best):
             continue
-        kept = [other for other in kept if not (other <= matrix).all()]
-        kept.append(matrix)
-    return kept
-
-
-def _clone_sum(far_first: float, far_second: float) -> float:
-    with precision(96):
-        return round_up(arb(far_first).exp() + arb(far_second).exp())
+        best = [other for other in best if not (other <= matrix).all()]
+        best.append(matrix)
+    return best

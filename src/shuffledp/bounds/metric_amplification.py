@@ -38,9 +38,6 @@ from shuffledp.privacy.metric_space import (
 from shuffledp.privacy.randomizer import HasNeighbours, Randomizer, ValueObject
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-# --- Amplification ---
-
-
 # --- Pairs of inputs as arrays ---
 
 
@@ -88,9 +85,7 @@ class MetricNoise(ABC):
     """Dimension of the points it is added to, with Euclidean distances; None if the inputs may be anything."""
 
     def check_space(self, who: str, space: Space) -> None:
-        """Raises ValueError, with a noise that fits, unless the inputs of the space are points that this noise is added
-        to.
-        """
+        """Raises ValueError, which names a noise that fits, unless this noise is added to the points of the space."""
         if self.dimension in (None, space.dimension):
             return
         expected = f"{who}: {self.name} noise is for {_describe_points(self.dimension)}"
@@ -197,16 +192,15 @@ class WitchHatNoise(MetricNoise):
     possible.
     """
 
-    half_width: float
-    level: float
-    scale: float
+    half_width: float = field(metadata=validation.checked(validation.positive_finite))
+    level: float = field(metadata=validation.checked(validation.positive_finite))
+    scale: float = field(metadata=validation.checked(validation.positive_finite))
 
     name = "witch-hat"
     dimension = 1
 
     def __post_init__(self) -> None:
-        for name in ("half_width", "level", "scale"):
-            object.__setattr__(self, name, validation.positive_finite("WitchHatNoise", name, getattr(self, name)))
+        validation.check_fields(self)
 
     def check_space(self, who: str, space: Space) -> None:
         super().check_space(who, space)
@@ -270,15 +264,15 @@ def log_divergences(log_p: Floats, beta: Floats, log_q0: Floats, log_q1: Floats,
 
     ``q_common`` is the larger of q0 and q1. NaN where floats are not precise enough.
     """
-    there = _law_arrays(log_p, beta, log_q0, log_q1, epsilon)
+    forward = _law_arrays(log_p, beta, log_q0, log_q1, epsilon)
     even = log_q0 == log_q1
-    back = _law_arrays(*(each[~even] for each in (log_p, beta, log_q1, log_q0, epsilon)))
-    values, weights = (np.concatenate(both) for both in zip(there, back, strict=True))
+    backward = _law_arrays(*(each[~even] for each in (log_p, beta, log_q1, log_q0, epsilon)))
+    values, weights = (np.concatenate(both) for both in zip(forward, backward, strict=True))
     if not weights[:, 2].any():
         values, weights = values[:, :2], weights[:, :2]
-    found = log_positive_part_means(values, weights, count) - math.log(count)
-    result = found[: len(even)]
-    result[~even] = np.maximum(result[~even], found[len(even) :])
+    logs = log_positive_part_means(values, weights, count) - math.log(count)
+    result = logs[: len(even)]
+    result[~even] = np.maximum(result[~even], logs[len(even) :])
     return result
 
 
@@ -388,8 +382,8 @@ class Amplification(ABC):
             proved.
         """
         del guess
-        found = self.epsilon(pair, users, delta).upper
-        return found if found <= target else math.inf
+        upper = self.epsilon(pair, users, delta).upper
+        return upper if upper <= target else math.inf
 
     # --- Estimates in floats, for searching ---
 
@@ -557,10 +551,10 @@ class _NumericAmplification(Amplification):
 
     def _excess(self, pair: PairDistances, users: int, delta: float, target: float) -> float:
         """Evaluates δ once at the target, without a search."""
-        found = self.curve(pair, users).delta(target).upper
-        if found <= delta:
-            return min(0.0, math.log(found / delta)) if found > 0 else -math.inf
-        return max(math.log(found / delta), math.ulp(1.0))
+        upper = self.curve(pair, users).delta(target).upper
+        if upper <= delta:
+            return min(0.0, math.log(upper / delta)) if upper > 0 else -math.inf
+        return max(math.log(upper / delta), math.ulp(1.0))
 
     def prove_epsilon(self, pair: PairDistances, users: int, delta: float, target: float, guess: float) -> float:
         """Tries δ at the guess, then at the target, and last the sharper value there."""
@@ -582,8 +576,8 @@ class _NumericAmplification(Amplification):
         """Returns β, log q0 and log q1 of many pairs in floats; log p is their distance."""
 
     def _estimate_excesses(self, pairs: PairDistanceArrays, users: int, delta: float, targets: Floats) -> Floats:
-        found = log_divergences(pairs.distance, *self.log_ratios(pairs), targets, users)
-        return np.asarray(found - math.log(delta) + ESTIMATE_MARGIN)
+        log_deltas = log_divergences(pairs.distance, *self.log_ratios(pairs), targets, users)
+        return np.asarray(log_deltas - math.log(delta) + ESTIMATE_MARGIN)
 
     def guess_epsilons(self, pairs: PairDistanceArrays, users: int, delta: float) -> Floats:
         """Returns the ε at which the estimate of δ falls to the requested δ."""
@@ -690,7 +684,7 @@ class MetricWorstDataset(MetricVariationRatio):
         """Estimates one pair after the other, by constant datasets."""
         if users <= MIN_OTHERS:
             return np.full(len(targets), np.inf)
-        found = []
+        log_deltas = []
         for distance, first, second, target in zip(
             pairs.distance.tolist(),
             pairs.farthest_from_first.tolist(),
@@ -700,8 +694,8 @@ class MetricWorstDataset(MetricVariationRatio):
         ):
             curve = self.curve(PairDistances(distance, first, second, math.inf, math.inf), users)
             assert isinstance(curve, WorstDatasetCurve)
-            found.append(max(way.log_estimate(target) for way in curve.directions))
-        return np.array(found) - math.log(delta) + CONSTANT_DATASET_ESTIMATE_MARGIN
+            log_deltas.append(max(way.log_estimate(target) for way in curve.directions))
+        return np.array(log_deltas) - math.log(delta) + CONSTANT_DATASET_ESTIMATE_MARGIN
 
 
 def all_amplifications() -> dict[str, Amplification]:
@@ -768,8 +762,8 @@ class AmplifiedMetric(ValueObject):
     """
 
     space: Space
-    users: int
-    delta: float
+    users: int = field(metadata=validation.checked(validation.count))
+    delta: float = field(metadata=validation.checked(validation.open_probability))
     bound: Amplification | str = MetricVariationRatio.name
 
     def __post_init__(self) -> None:
@@ -777,8 +771,7 @@ class AmplifiedMetric(ValueObject):
             with validation.relabel_errors("AmplifiedMetric", "metric"):
                 object.__setattr__(self, "bound", find_amplification(self.bound))
         self.amplification.check_space("AmplifiedMetric", self.space)
-        object.__setattr__(self, "users", validation.count("AmplifiedMetric", "users", self.users))
-        object.__setattr__(self, "delta", validation.open_probability("AmplifiedMetric", "delta", self.delta))
+        validation.check_fields(self)
 
     @property
     def amplification(self) -> Amplification:
@@ -846,14 +839,13 @@ class MechanismMetric:
     """
 
     mechanism: Randomizer
-    users: int
-    delta: float
+    users: int = field(metadata=validation.checked(validation.count))
+    delta: float = field(metadata=validation.checked(validation.open_probability))
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, HasNeighbours):
             raise TypeError(f"MechanismMetric: expected a metric mechanism, got {self.mechanism!r}.")
-        object.__setattr__(self, "users", validation.count("MechanismMetric", "users", self.users))
-        object.__setattr__(self, "delta", validation.open_probability("MechanismMetric", "delta", self.delta))
+        validation.check_fields(self)
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
         with validation.relabel_errors("MechanismMetric", "amplify"):
@@ -926,12 +918,10 @@ class PairProofs(ValueObject):
         guesses = self.amplification.guess_epsilons(PairDistanceArrays.from_space(space), self.users, self.delta)
         for (a, b), guess in zip(space.pairs(), guesses.tolist(), strict=True):
             pair, target = space.pair_distances(a, b), float(self.target.matrix[a, b])
-            asked = (*(getattr(pair, name) for name in self.amplification.used_distances), target)
-            if asked not in self._cached_proofs:
-                self._cached_proofs[asked] = self.amplification.prove_epsilon(
-                    pair, self.users, self.delta, target, guess
-                )
-            result[a, b] = result[b, a] = self._cached_proofs[asked]
+            key = (*(getattr(pair, name) for name in self.amplification.used_distances), target)
+            if key not in self._cached_proofs:
+                self._cached_proofs[key] = self.amplification.prove_epsilon(pair, self.users, self.delta, target, guess)
+            result[a, b] = result[b, a] = self._cached_proofs[key]
             advance(1)
         return result
 
@@ -1118,15 +1108,15 @@ def compare_pairs(
     """
     count = validation.count("compare_pairs", "users", users)
     metrics = {name: AmplifiedMetric(space, count, delta, name) for name in all_amplifications()}
-    asked = list(space.pairs() if pairs is None else pairs)
-    return [_compare_pair(space, metrics, *pair) for pair in (progress or Progress()).track("comparing", asked)]
+    listed = list(space.pairs() if pairs is None else pairs)
+    return [_compare_pair(space, metrics, *pair) for pair in (progress or Progress()).track("comparing", listed)]
 
 
 def _compare_pair(space: DistanceMatrix, metrics: dict[str, AmplifiedMetric], first: int, second: int) -> ComparedPair:
     values = {name: metric(first, second) for name, metric in metrics.items()}
-    one = next(iter(metrics.values()))
+    metric_of_any = next(iter(metrics.values()))
     try:
-        lower, why = lower_bound(space, first, second, one.users, one.delta), ""
+        lower, reason = lower_bound(space, first, second, metric_of_any.users, metric_of_any.delta), ""
     except ValueError as error:
-        lower, why = None, str(error)
-    return ComparedPair(first, second, float(space.matrix[first, second]), values, lower, why)
+        lower, reason = None, str(error)
+    return ComparedPair(first, second, float(space.matrix[first, second]), values, lower, reason)

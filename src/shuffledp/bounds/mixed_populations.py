@@ -55,7 +55,7 @@ UNIT_ROUNDOFF = 2.0**-53
 LENGTH_DEVIATIONS = 40.0
 """Standard deviations of the sum that the length covers."""
 MAX_LENGTH = 1 << 22
-SCORE_SUM_ROUTE = "sum of scores"
+SCORE_SUM_METHOD = "sum of scores"
 MIN_LOG_MODULUS = math.log(0.5)
 Complexes = NDArray[np.complex128]
 
@@ -116,7 +116,7 @@ class ScoreSum:
         # A sum of non-negative floats is off by less than its length in units.
         users = sum(count for _, count in self.group_laws)
         doubt = off * (1 + ratio) * 1.01 + value * (users * 2.0**-48 + 64 * UNIT_ROUNDOFF)
-        return Bracket(arb(max(0.0, value - doubt)), arb(min(1.0, value + doubt)), SCORE_SUM_ROUTE)
+        return Bracket(arb(max(0.0, value - doubt)), arb(min(1.0, value + doubt)), SCORE_SUM_METHOD)
 
     def log_estimate(self, epsilon: float) -> float:
         return self.bracket(epsilon).log_lower()
@@ -151,9 +151,9 @@ def _transform(scores: ScoreLaw, angles: Floats) -> Complexes:
     return np.asarray(phase_factors(-np.multiply.outer(angles, values)) @ chances)
 
 
-MIXED_POPULATION_ROUTE = "mixed crowds"
+MIXED_POPULATION_METHOD = "mixed populations"
 SHARE_DENOMINATOR = 2**30
-"""Shares of the groups are rounded down to multiples of 1/GRID."""
+"""Shares of the groups are rounded down to multiples of one part in this."""
 STEPS_PER_BLOCK = 8
 """Number of steps of lost users that are bounded together, with the corners of the last of them."""
 MAX_CORNERS = 400
@@ -225,8 +225,8 @@ class MixedDivergence(ValueObject):
         sizes = [len(kinds) for kinds in self.others.groups]
         starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
         rows = []
-        for full in range(len(sizes)):
-            shares = [SHARE_DENOMINATOR - sum(least) + low if group == full else low for group, low in enumerate(least)]
+        for largest in range(len(sizes)):
+            shares = [low + (SHARE_DENOMINATOR - sum(least)) * (group == largest) for group, low in enumerate(least)]
             for held in itertools.product(*map(range, sizes)):
                 row = np.zeros(sum(sizes))
                 row[starts + np.array(held)] = np.array(shares) / SHARE_DENOMINATOR
@@ -245,20 +245,16 @@ class MixedDivergence(ValueObject):
     def _bracket(self, epsilon: float, sharpness: float) -> Bracket:
         laws = self.laws(epsilon)
         if not any(law.may_be_positive for law in laws):
-            return Bracket(
-                arb(0), arb(lost_user_steps(self.gamma, self._hiding_count, -math.inf)[2]), MIXED_POPULATION_ROUTE
-            )
+            beyond = lost_user_steps(self.gamma, self._hiding_count, -math.inf)[2]
+            return Bracket(arb(0), arb(beyond), MIXED_POPULATION_METHOD)
         sharp = max(sharpness, LOST_USERS_SHARPNESS / (self.gamma * self._hiding_count))
-        estimate = self.log_estimate(epsilon)
-        chances, counts, beyond = lost_user_steps(self.gamma, self._hiding_count, estimate)
-        total = beyond
+        chances, counts, total = lost_user_steps(self.gamma, self._hiding_count, self.log_estimate(epsilon))
         for start in range(0, len(counts), STEPS_PER_BLOCK):
             each = counts[start : start + STEPS_PER_BLOCK]
-            logs, _, _ = WorstDatasetMixture(
-                laws, sharp, self.corners(sum(self.counts) - int(each.min()))
-            ).bound_worst_mixture(each)
+            corners = self.corners(sum(self.counts) - int(each.min()))
+            logs, _, _ = WorstDatasetMixture(laws, sharp, corners).bound_worst_mixture(each)
             total += self._weighted_delta(chances[start : start + STEPS_PER_BLOCK], each, logs)
-        return Bracket(arb(self.attack_delta(epsilon)).min(arb(total)), arb(min(1.0, total)), MIXED_POPULATION_ROUTE)
+        return Bracket(arb(self.attack_delta(epsilon)).min(arb(total)), arb(min(1.0, total)), MIXED_POPULATION_METHOD)
 
     def is_quickly_within(self, level: float, epsilon: float) -> bool:
         """Returns True if one bound for all datasets together already shows that δ is at most ``level``."""
@@ -267,15 +263,13 @@ class MixedDivergence(ValueObject):
             return False
         chances, counts, beyond = lost_user_steps(self.gamma, self._hiding_count, math.log(level))
         corners = self.corners(sum(self.counts) - int(counts.min()))
-        return (
-            self._weighted_delta(chances, counts, WorstDatasetMixture(laws, sharpness=1e-3).log_bounds(corners, counts))
-            + beyond
-            <= level
-        )
+        logs = WorstDatasetMixture(laws, sharpness=1e-3).log_bounds(corners, counts)
+        return self._weighted_delta(chances, counts, logs) + beyond <= level
 
     def _weighted_delta(self, chances: Floats, counts: Floats, logs: Floats) -> float:
-        """Returns Σ chance·E(ΣρG)_+/Σρ from the logarithms of E(ΣρG)_+/count, with a lower bound of the remaining
-        weight Σρ.
+        """Returns Σ chance·E(ΣρG)_+/Σρ from the logarithms of E(ΣρG)_+/count.
+
+        The remaining weight Σρ enters by a lower bound.
         """
         whole = math.fsum(weight * count for weight, count in zip(self.weights, self.counts, strict=True))
         left = whole * (1 - ROUNDING_MARGIN) - (sum(self.counts) - counts)
@@ -289,11 +283,11 @@ class MixedDivergence(ValueObject):
             corners = self.corners(self.colluding)
             counts = np.array([float(self._hiding_count)])
             logs, _ = WorstDatasetMixture(laws, 1e-3, corners).bound_constant_mixtures(counts)
-            found = self._weighted_delta(np.array([1.0]), counts, logs)
-            chances, counts, beyond = lost_user_steps(self.gamma, self._hiding_count, math.log(max(found, 1e-300)))
+            first = self._weighted_delta(np.array([1.0]), counts, logs)
+            chances, counts, beyond = lost_user_steps(self.gamma, self._hiding_count, math.log(max(first, 1e-300)))
             # With fewer others the sum spreads less and is divided by fewer.
-            grown = float(chances @ (self._hiding_count / counts) ** 0.5) * found + beyond
-            self._estimates[epsilon] = math.log(min(1.0, max(1e-300, grown)))
+            estimate = float(chances @ (self._hiding_count / counts) ** 0.5) * first + beyond
+            self._estimates[epsilon] = math.log(min(1.0, max(1e-300, estimate)))
         return self._estimates[epsilon]
 
     @cached_property
@@ -313,40 +307,40 @@ class MixedDivergence(ValueObject):
         If the kinds of values of all groups distinguish the same messages, in the same order, a message is scored by
         its likelihood difference relative to the dataset; otherwise by its likelihood ratio alone.
         """
-        found = []
-        for held in itertools.product(*(self.others.aligned or self.others.groups)):
-            classes = [kind.exact for kind in held]
-            if any(one is None or not _covers_all_messages(one) for one in classes):
+        attacks = []
+        for dataset in itertools.product(*(self.others.aligned or self.others.groups)):
+            groups = [kind.exact for kind in dataset if kind.exact is not None and _covers_all_messages(kind.exact)]
+            if len(groups) < len(dataset):
                 return ()
-            known = [one for one in classes if one is not None]
-            own = [[(first, second) for first, second, _ in one] for one in known]
-            if all(one == own[0] for one in own):
-                weights = [sum(count * one[k][2] for one, count in zip(known, self.counts, strict=True))
-                           for k in range(len(own[0]))]  # fmt: skip
-                leans = [[(first - second) / weight for (first, second), weight in zip(own[0], weights, strict=True)]]
-                leans *= len(known)
+            inputs = [[(first, second) for first, second, _ in classes] for classes in groups]
+            if all(each == inputs[0] for each in inputs):
+                weights = [sum(count * classes[k][2] for classes, count in zip(groups, self.counts, strict=True))
+                           for k in range(len(inputs[0]))]  # fmt: skip
+                differences = zip(inputs[0], weights, strict=True)
+                ratios = [[(first - second) / weight for (first, second), weight in differences]] * len(groups)
             else:
-                leans = [[_likelihood_score(first, second) for first, second, _ in one] for one in known]
+                ratios = [[_likelihood_score(first, second) for first, second, _ in classes] for classes in groups]
             likeliest = max(
-                (one[k][2], each[k]) for one, each in zip(known, leans, strict=True) for k in range(len(one))
+                (classes[k][2], row[k]) for classes, row in zip(groups, ratios, strict=True) for k in range(len(row))
             )
-            scores = _integer_scores(leans, likeliest[1])
+            scores = _integer_scores(ratios, likeliest[1])
             if scores is not None:
-                found.append(self._score_dataset(known, scores))
-        found.sort(key=lambda one: -one.natural_scale())
-        return tuple(found[:ATTACKS_PER_PAIR])
+                attacks.append(self._score_dataset(groups, scores))
+        attacks.sort(key=lambda attack: -attack.natural_scale())
+        return tuple(attacks[:ATTACKS_PER_PAIR])
 
-    def _score_dataset(self, classes: Sequence[Sequence[ExactClass]], scores: Sequence[Sequence[int]]) -> ScoreSum:
-        first, second = (_score_law(scores[0], [one[place] for one in classes[0]]) for place in (0, 1))
-        laws = [_score_law(each, [one[2] for one in known]) for each, known in zip(scores, classes, strict=True)]
-        crowd = tuple((law, count) for law, count in zip(laws, self.counts, strict=True) if count)
-        return ScoreSum(first, second, crowd)
+    def _score_dataset(self, groups: Sequence[Sequence[ExactClass]], scores: Sequence[Sequence[int]]) -> ScoreSum:
+        first, second = (_score_law(scores[0], [chances[place] for chances in groups[0]]) for place in (0, 1))
+        laws = [
+            _score_law(row, [hiding for _, _, hiding in classes]) for row, classes in zip(scores, groups, strict=True)
+        ]
+        return ScoreSum(
+            first, second, tuple((law, count) for law, count in zip(laws, self.counts, strict=True) if count)
+        )
 
     def attack_delta(self, epsilon: float) -> float:
-        """Returns the δ that a test on a constructed dataset attains at ε; colluders and lost users would only help the
-        test.
-        """
-        return max((one.bracket(epsilon).lower_float() for one in self.attacks), default=0.0)
+        """Returns the δ that a test on a constructed dataset attains at ε; colluders and lost users only help it."""
+        return max((attack.bracket(epsilon).lower_float() for attack in self.attacks), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -373,23 +367,23 @@ def _covers_all_messages(classes: Sequence[ExactClass]) -> bool:
 
 
 def _likelihood_score(first: fmpq, second: fmpq) -> fmpq:
-    """Returns how much a message speaks for the first input: the same for every kind of others."""
+    """Returns the evidence of a message for the first input, which is the same for every kind of others."""
     return fmpq(0) if first == second else (first - second) / (first + second)
 
 
-def _integer_scores(leans: Sequence[Sequence[fmpq]], start: fmpq) -> list[list[int]] | None:
+def _integer_scores(ratios: Sequence[Sequence[fmpq]], start: fmpq) -> list[list[int]] | None:
     """Returns proportional integer scores, relative to ``start`` and without a common divisor; None if all are equal.
 
     Everybody sends one message, so that the origin of the scores does not matter.
     """
-    sizes = {abs(lean) for each in leans for lean in each} - {fmpq(0)}
+    sizes = {abs(ratio) for row in ratios for ratio in row} - {fmpq(0)}
     if not sizes:
         return None
     unit = _fraction(max(sizes)) / (1 if len(sizes) == 1 else SCORE_LEVELS)
     origin = round(_fraction(start) / unit)
-    scores = [[round(_fraction(lean) / unit) - origin for lean in each] for each in leans]
-    divisor = math.gcd(*(score for each in scores for score in each))
-    return [[score // divisor for score in each] for each in scores] if divisor else None
+    scores = [[round(_fraction(ratio) / unit) - origin for ratio in row] for row in ratios]
+    divisor = math.gcd(*(score for row in scores for score in row))
+    return [[score // divisor for score in row] for row in scores] if divisor else None
 
 
 def _score_law(scores: Sequence[int], chances: Sequence[fmpq]) -> ScoreLaw:
@@ -424,8 +418,8 @@ class MixedCurve(PrivacyCurve):
         for way in self.directions:
             if upper > 0 and (way.is_quickly_within(delta, upper) or way.bracket(upper).upper <= delta):
                 continue
-            found = invert(way, delta, high, zero_at_high=vanishes)
-            upper, lower = max(upper, found.upper), max(lower, found.lower)
+            inverse = invert(way, delta, high, zero_at_high=vanishes)
+            upper, lower = max(upper, inverse.upper), max(lower, inverse.lower)
         if math.isinf(upper) and math.isfinite(self.largest_epsilon):
             return self._value(self.largest_epsilon, self.largest_epsilon - lower)
         return self._value(upper, upper - lower if math.isfinite(upper) else math.inf)
@@ -438,19 +432,19 @@ class MixedCurve(PrivacyCurve):
         """Returns the largest δ over all directions, as an upper and a lower bound."""
         if epsilon >= self.largest_epsilon:
             return 0.0, 0.0
-        seen = min(epsilon, MAX_EPSILON)
+        point = min(epsilon, MAX_EPSILON)
         upper = lower = 0.0
         for way in self.directions:
-            if not way.is_quickly_within(upper, seen):
-                found = way.bracket(seen, sharpness)
-                upper, lower = max(upper, found.upper_float()), max(lower, found.lower_float())
+            if not way.is_quickly_within(upper, point):
+                bracket = way.bracket(point, sharpness)
+                upper, lower = max(upper, bracket.upper_float()), max(lower, bracket.lower_float())
         return min(1.0, upper), 0.0 if epsilon > MAX_EPSILON else lower
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         if len(epsilons) > MAX_DIRECT_EVALUATIONS:
             return self._interpolation_points.interpolate(epsilons)
-        found = [self._worst(float(epsilon), PROFILE_SHARPNESS) for epsilon in epsilons]
-        return np.array([upper for upper, _ in found]), np.array([lower for _, lower in found])
+        values = [self._worst(float(epsilon), PROFILE_SHARPNESS) for epsilon in epsilons]
+        return np.array([upper for upper, _ in values]), np.array([lower for _, lower in values])
 
     @cached_property
     def _interpolation_points(self) -> InterpolationPoints:
@@ -468,24 +462,23 @@ THEOREM = "absent user with weights: the worst of all mixed crowds (ours)"
 
 
 def mixed_curve(others: Sequence[MixedOtherUsers], counts: tuple[int, ...], colluding: int) -> MixedCurve | None:
-    """Returns the curve of a user among ``counts`` others of each group; ``colluding`` of them, of any groups, hide
-    nobody.
+    """Returns the curve of a user among ``counts`` others of each group.
 
-    Returns None if the others are too few, or too different to be bounded together.
+    ``colluding`` of them, of any groups, hide nobody. Returns None if the others are too few, or too different to be
+    bounded together.
     """
-    left = sum(counts) - colluding
-    if not others or left < MIN_OTHERS or not min(min(one.gamma) for one in others) * left > 1:
+    hiding = sum(counts) - colluding
+    if not others or hiding < MIN_OTHERS or not min(min(each.gamma) for each in others) * hiding > 1:
         return None
-    ways = [way for one in others for way in ([one] if one.symmetric else [one, one.swapped()])]
+    ways = [way for each in others for way in ([each] if each.symmetric else [each, each.swapped()])]
     directions = [MixedDivergence(way, counts, colluding) for way in ways]
     if any(len(way.corners(colluding)) > MAX_CORNERS for way in directions):
         return None
     directions.sort(key=lambda way: -way.natural_scale())
-    attacks = tuple(attack for way in directions for attack in way.attacks)[:MAX_ATTACKS]
+    attacks = tuple(each for way in directions for each in way.attacks)[:MAX_ATTACKS]
     largest = max(way.others.largest_log_ratio() for way in directions)
-    source = CurveSource(
-        BOUND_NAME, THEOREM, left + 1, guarantee=True, attack=AttackCurve((), left + 1, attacks) if attacks else None
-    )
+    attack = AttackCurve((), hiding + 1, attacks) if attacks else None
+    source = CurveSource(BOUND_NAME, THEOREM, hiding + 1, guarantee=True, attack=attack)
     return MixedCurve(source, tuple(directions), largest)
 
 
@@ -526,10 +519,10 @@ class Crowd(ValueObject):
             listed.append((group, validation.count("Crowd", "users", users)))
         (first, _), *rest = listed
         for group, _ in rest:
-            if why := first.distinguishing_reason(group):
-                raise ValueError(f"Crowd: expected groups that hide each other, but {why}; amplify each alone.")
+            if reason := first.distinguishing_reason(group):
+                raise ValueError(f"Crowd: expected groups that hide each other, but {reason}; amplify each alone.")
         if not any(isinstance(group, Randomizer) for group, _ in listed):
-            raise ValueError("Crowd: expected somebody who answers, got opt-outs only.")
+            raise ValueError("Crowd: expected at least one group that answers, got opt-outs only.")
         object.__setattr__(self, "groups", tuple(listed))
 
     @property
@@ -575,8 +568,10 @@ class CrowdCurve(PrivacyCurve):
         return min((one for _, c in self.groups if (one := c.loss_deviation()) is not None), default=None)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        found = [curve.profile(epsilons) for _, curve in self.groups]
-        return np.max([one.upper for one in found], axis=0), np.max([one.lower for one in found], axis=0)
+        profiles = [curve.profile(epsilons) for _, curve in self.groups]
+        return np.max([profile.upper for profile in profiles], axis=0), np.max(
+            [profile.lower for profile in profiles], axis=0
+        )
 
 
 def crowd_curve(crowd: Crowd, colluding: int, effort: str) -> CrowdCurve:
@@ -586,11 +581,11 @@ def crowd_curve(crowd: Crowd, colluding: int, effort: str) -> CrowdCurve:
         if isinstance(group, Randomizer):
             curves.append((group, _group_curve(crowd, number, group, users, colluding, effort)))
     source = join_sources(tuple(curve for _, curve in curves), crowd.users - colluding)
-    whole = CurveSource(
+    joined = CurveSource(
         source.bound, source.theorem, source.messages, source.guarantee, source.note, origin=source.origin,
         attack=_join_attacks([curve for _, curve in curves]), users=crowd.users, colluding=colluding,
     )  # fmt: skip
-    return CrowdCurve(whole, tuple(curves))
+    return CrowdCurve(joined, tuple(curves))
 
 
 def _group_curve(
@@ -600,30 +595,30 @@ def _group_curve(
     assert isinstance(group, Randomizer)
     alone = best_curve(group, max(1, users - colluding), effort)
     counts = [each - (place == number) for place, (_, each) in enumerate(crowd.groups)]
-    mixed = []
-    for kept in _group_subsets(len(counts), number):
-        present = [place for place in kept if counts[place] > 0]
+    mixed_curves = []
+    for subset in _group_subsets(len(counts), number):
+        present = [place for place in subset if counts[place] > 0]
         others = group.mixed_other_users([crowd.groups[place][0] for place in present])
         curve = mixed_curve(others, tuple(counts[place] for place in present), colluding)
         if curve is not None:
-            mixed.append(curve)
-    if not mixed:
+            mixed_curves.append(curve)
+    if not mixed_curves:
         return alone.with_users(crowd.users, colluding)
-    curves = (*(mixed), *(alone.curves if isinstance(alone, BestCurve) else (alone,)))
-    refused = alone.rejected if isinstance(alone, BestCurve) else ()
-    found = BestCurve(join_sources(curves, crowd.users - colluding), curves, refused)
+    curves = (*(mixed_curves), *(alone.curves if isinstance(alone, BestCurve) else (alone,)))
+    rejected = alone.rejected if isinstance(alone, BestCurve) else ()
+    best = BestCurve(join_sources(curves, crowd.users - colluding), curves, rejected)
     # Only an attack on a dataset of all groups is one on this population.
-    whole = mixed[0].source.attack if mixed[0].messages == crowd.users - colluding else None
-    return found.with_attack(whole).with_users(crowd.users, colluding)
+    attack = mixed_curves[0].source.attack if mixed_curves[0].messages == crowd.users - colluding else None
+    return best.with_attack(attack).with_users(crowd.users, colluding)
 
 
-def _group_subsets(groups: int, own: int) -> list[tuple[int, ...]]:
+def _group_subsets(groups: int, number: int) -> list[tuple[int, ...]]:
     """Returns all groups and, if there are three or more, all but one of the others."""
     everybody = tuple(range(groups))
     if groups < 3:
         return [everybody]
-    fewer = combinations(everybody, groups - OMITTED_GROUPS)
-    return [everybody, *(kept for kept in fewer if own in kept)]
+    subsets = combinations(everybody, groups - OMITTED_GROUPS)
+    return [everybody, *(subset for subset in subsets if number in subset)]
 
 
 def _join_attacks(curves: list[PrivacyCurve]) -> AttackCurve | None:

@@ -1,6 +1,4 @@
-"""Bounds for protocols whose noise hides besides the shuffled messages: dummies with random blankets, and aggregate
-noise.
-"""
+"""Bounds for protocols whose noise also hides messages: dummies with random blankets, and aggregate noise."""
 
 from __future__ import annotations
 
@@ -90,35 +88,35 @@ class RandomBlanketCurve(PrivacyCurve):
         with precision(BITS):
             share = arb(to_rational(self.chance))
             coin = Coin(share, 1 - share)
-            found = find_chernoff_window(self.others, coin, math.log(mass))
-            below = round_up(found.outside)
-            edges = self._stratum_edges(found.low, found.high, most)
+            window = find_chernoff_window(self.others, coin, math.log(mass))
+            below = round_up(window.outside)
+            edges = self._stratum_edges(window.low, window.high, most)
             if len(edges) == 1:
-                return Strata(edges, found.high, np.ones(1), np.array([round_down(1 - arb(below))]), below)
-            chances = masses_between(self.others, (*edges, found.high + 1), coin)
+                return Strata(edges, window.high, np.ones(1), np.array([round_down(1 - arb(below))]), below)
+            chances = masses_between(self.others, (*edges, window.high + 1), coin)
             upper = [round_up(chance) for chance in chances[:-1]] + [round_up(chances[-1] + arb(below))]
             lower = [round_down(chance) for chance in chances]
-        return Strata(edges, found.high, np.array(upper), np.array(lower), below)
+        return Strata(edges, window.high, np.array(upper), np.array(lower), below)
 
     def _stratum_edges(self, low: int, high: int, most: int) -> tuple[int, ...]:
         """Returns edges up to somewhat above the mean; numbers beyond contribute little."""
         mean = self.others * float(self.chance)
         top = min(high, math.ceil(mean + math.sqrt(mean)))
-        wanted = min(most, math.ceil((top - low) / (STRATUM_WIDTH * (self.messages + mean))))
-        if wanted <= 1 or high - low > MAX_SUMMED_SIZES:
+        count = min(most, math.ceil((top - low) / (STRATUM_WIDTH * (self.messages + mean))))
+        if count <= 1 or high - low > MAX_SUMMED_SIZES:
             return (low,)
-        return tuple(np.unique(np.linspace(low, top, wanted, endpoint=False).astype(np.int64)).tolist())
+        return tuple(np.unique(np.linspace(low, top, count, endpoint=False).astype(np.int64)).tolist())
 
     def _bound_delta(self, epsilons: Floats, strata: Strata, whole: Floats) -> tuple[Floats, Floats]:
         """Returns an upper and a lower bound of δ, where ``whole`` is at least D_M."""
         if strata.edges[0] == 0 and len(strata.edges) == 1:
             upper = whole
         else:
-            found = [self.messages_curve(self.messages + size).profile(epsilons) for size in strata.edges]
-            parts = [chance * each.upper for chance, each in zip(strata.upper, found, strict=True)]
+            profiles = [self.messages_curve(self.messages + size).profile(epsilons) for size in strata.edges]
+            parts = [chance * each.upper for chance, each in zip(strata.upper, profiles, strict=True)]
             upper = np.minimum(whole, _raise_bounds(strata.below * whole + np.sum(parts, axis=0)))
         last = self.messages_curve(self.messages + strata.end).profile(epsilons).lower
-        nexts = [] if len(strata.edges) == 1 else [each.lower for each in found[1:]]
+        nexts = [] if len(strata.edges) == 1 else [each.lower for each in profiles[1:]]
         parts = [chance * each for chance, each in zip(strata.lower, [*nexts, last], strict=True)]
         return upper, np.maximum(0.0, np.sum(parts, axis=0) * (1 - ROUNDING_MARGIN) - UNDERFLOW_MARGIN)
 
@@ -130,18 +128,18 @@ class RandomBlanketCurve(PrivacyCurve):
         # log D is about proportional to the number of messages: this estimates δ with the others' noise at its mean.
         share = self.others * float(self.chance) / self.messages
         masses = np.array(OMITTED_MASSES)
-        wanted = UNLIKELY_DELTA_SHARE * np.maximum(whole, MIN_DELTA) ** share
-        return masses[np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)]
+        mass = UNLIKELY_DELTA_SHARE * np.maximum(whole, MIN_DELTA) ** share
+        return masses[np.minimum(np.searchsorted(-masses, -mass), len(masses) - 1)]
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         most = MAX_STRATA if len(epsilons) <= MAX_FULL_EPSILONS else MAX_PROFILE_STRATA
         whole = self._dummies_only_profile(epsilons)
         upper, lower = np.empty_like(whole), np.empty_like(whole)
-        taken = self._omitted_mass(whole)
-        for mass in np.unique(taken):
-            some = taken == mass
+        omitted = self._omitted_mass(whole)
+        for mass in np.unique(omitted):
+            selected = omitted == mass
             strata = self._build_strata(float(mass), most)
-            upper[some], lower[some] = self._bound_delta(epsilons[some], strata, whole[some])
+            upper[selected], lower[selected] = self._bound_delta(epsilons[selected], strata, whole[selected])
         return upper, np.minimum(lower, upper)
 
     def _delta(self, epsilon: float) -> BoundValue:
@@ -195,16 +193,16 @@ class RandomBlanketCurve(PrivacyCurve):
                 proved = max(proved, epsilon)
             return _log_ratio(float(above), delta), _log_ratio(float(below), delta)
 
-        found = find_crossing(lambda epsilon: -logs(epsilon)[0], lower, upper, relative=EPSILON_TOLERANCE)
-        epsilon = min(upper, found.above)
-        if found.f_below < 0 and math.isfinite(found.f_below) and found.below > proved:
+        crossing = find_crossing(lambda epsilon: -logs(epsilon)[0], lower, upper, relative=EPSILON_TOLERANCE)
+        epsilon = min(upper, crossing.above)
+        if crossing.f_below < 0 and math.isfinite(crossing.f_below) and crossing.below > proved:
             # Go down by the gap between the two sides, with the slope between the known ends.
-            gap = logs(found.below)[0] - logs(found.below)[1]
-            slope = (found.f_above - found.f_below) / (found.above - found.below)
+            gap = logs(crossing.below)[0] - logs(crossing.below)[1]
+            slope = (crossing.f_above - crossing.f_below) / (crossing.above - crossing.below)
             if math.isfinite(gap) and slope > 0:
                 for stretch in (1.2, 2.0):
-                    if proved < found.below - stretch * gap / slope:
-                        logs(found.below - stretch * gap / slope)
+                    if proved < crossing.below - stretch * gap / slope:
+                        logs(crossing.below - stretch * gap / slope)
         return epsilon, proved
 
 
@@ -235,7 +233,7 @@ class RandomBlanketBound(Bound):
 
     name = "noisy-crowd"
     theorem = "identity (★) with dummies and with the others' own noise"
-    summary = "dummies, and what the others' own randomness hides on top"
+    summary = "dummies, and the noise of the others' own messages"
     guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> RandomBlanketCurve:
@@ -254,7 +252,7 @@ class AggregateNoiseBound(Bound):
     """The privacy loss of noise that all honest users, or the shuffler, add together.
 
     Theorem: the protocol's own, proved where its loss is computed; each curve names it.
-    Requires: a protocol that knows the law of its noise, and as many honest users as it needs.
+    Requires: a protocol whose noise has a known law, and as many honest users as it needs.
     Returns: certified values of δ(ε); exact where the protocol says that an attack attains them.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Self
@@ -22,33 +22,30 @@ from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 
-ERROR_PREFIX = "Schedule"
 MAX_RATE_DIGITS = 18
 """Largest number of decimal places of a rate; coins of such a probability are drawn exactly from one word."""
 SAMPLING_SECRECY_CONDITION = "holds only if nobody learns who was drawn"
 
 
-def parse_rate(who: str, given: Any) -> Fraction:
+def parse_rate(who: str, written: Any) -> Fraction:
     """Returns a probability exactly as written, such as 2%, "0.02" or 0.02: a decimal above 0 and at most 1."""
-    text = given.strip() if isinstance(given, str) else None
+    text = written.strip() if isinstance(written, str) else None
     try:
         if text is not None:
             number = Fraction(Decimal(text.removesuffix("%"))) / (100 if text.endswith("%") else 1)
-        elif isinstance(given, float) and math.isfinite(given):
+        elif isinstance(written, float) and math.isfinite(written):
             # A user who writes 0.02 means the decimal, not the nearest binary fraction.
-            number = Fraction(Decimal(repr(given)))
+            number = Fraction(Decimal(repr(written)))
         else:
-            number = validation.exact(who, "rate", given)
+            number = validation.exact(who, "rate", written)
     except (InvalidOperation, OverflowError, ValueError):
-        raise ValueError(
-            f"{who}: rate must be a number such as 2% or 0.02, got {validation.format_value(given)}."
-        ) from None
+        shown = validation.format_value(written)
+        raise ValueError(f"{who}: rate must be a number such as 2% or 0.02, got {shown}.") from None
+    shown = validation.format_value(written)
     if not 0 < number <= 1:
-        raise ValueError(f"{who}: rate must be above 0 and at most 1, got {validation.format_value(given)}.")
+        raise ValueError(f"{who}: rate must be above 0 and at most 1, got {shown}.")
     if (number * 10**MAX_RATE_DIGITS).denominator != 1:
-        raise ValueError(
-            f"{who}: rate must be a decimal of at most {MAX_RATE_DIGITS} digits, got {validation.format_value(given)}."
-        )
+        raise ValueError(f"{who}: rate must be a decimal of at most {MAX_RATE_DIGITS} digits, got {shown}.")
     return number
 
 
@@ -72,8 +69,8 @@ class Participation:
         rate: Probability that a person takes part in a round, a decimal: 2%, "0.02" and 0.02 are the same.
         rounds: Number of rounds.
         came: Number of people drawn who took part in each round; None if all of them do.
-        failure: The part of δ, for each round, that pays for not knowing who else would have taken part, where some of
-            those drawn may not; set together with ``came``.
+        failure: Part of δ, for each round, that covers the unknown number of people who would have taken part if drawn;
+            set together with ``came``.
 
     Raises:
         TypeError: If a number is not one.
@@ -91,34 +88,34 @@ class Participation:
     users: int | None = None
     of: int | None = None
     rate: Fraction | None = None
-    rounds: int = 1
+    rounds: int = field(default=1, metadata=validation.checked(validation.count))
     came: int | None = None
     failure: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rounds", validation.count(ERROR_PREFIX, "rounds", self.rounds))
+        validation.check_fields(self)
         if self.of is not None:
-            object.__setattr__(self, "of", validation.count(ERROR_PREFIX, "of", self.of))
+            object.__setattr__(self, "of", validation.count("Participation", "of", self.of))
         if self.rate is not None:
             self._check_rate()
         elif self.users is None:
-            raise ValueError(f"{ERROR_PREFIX}: expected users, or of and rate, got neither.")
+            raise ValueError("Participation: expected users, or of and rate, got neither.")
         else:
-            object.__setattr__(self, "users", validation.count(ERROR_PREFIX, "users", self.users, at_most=MAX_USERS))
+            object.__setattr__(self, "users", validation.count("Participation", "users", self.users, at_most=MAX_USERS))
             if self.of is not None and self.of < self.expected_users:
                 raise ValueError(
-                    f"{ERROR_PREFIX}: of must be at least the {self.users} users who are drawn, got {self.of}."
+                    f"Participation: of must be at least the {self.users} users who are drawn, got {self.of}."
                 )
 
     def _check_rate(self) -> None:
-        rate = parse_rate(ERROR_PREFIX, self.rate)
+        rate = parse_rate("Participation", self.rate)
         if self.of is None:
-            raise ValueError(f"{ERROR_PREFIX}: rate needs of, the number of people for each of whom a coin decides.")
+            raise ValueError("Participation: rate needs of, the number of people who each take part at this rate.")
         if self.users is not None:
-            raise ValueError(f"{ERROR_PREFIX}: give users or rate, not both: how many come is left to the coins.")
+            raise ValueError("Participation: give users or rate, not both: the number of users follows from the rate.")
         if rate * self.of < 1:
             raise ValueError(
-                f"{ERROR_PREFIX}: of times rate must be at least 1 person a round, got {float(rate * self.of):g}."
+                f"Participation: of times rate must be at least 1 person a round, got {float(rate * self.of):g}."
             )
         object.__setattr__(self, "rate", rate)
 
@@ -136,11 +133,11 @@ class Participation:
 
     @property
     def expected_users(self) -> int:
-        """The number of users in a round; the mean, rounded down, where coins decide."""
+        """The number of users in a round; with a rate the mean, rounded down."""
         if self.rate is None:
-            assert self.users is not None, "checked when it was made"
+            assert self.users is not None
             return self.users
-        assert self.of is not None, "checked when it was made"
+        assert self.of is not None
         return math.floor(self.rate * self.of)
 
     @property
@@ -151,13 +148,13 @@ class Participation:
         return Fraction(1) if self.of is None else Fraction(self.expected_users, self.of)
 
     def scaled_to(self, users: int) -> Self:
-        """Returns the same schedule for another number of users.
+        """Returns the same form of participation for another number of users.
 
         Args:
             users: Number of users a round.
 
         Returns:
-            A schedule with the same rate, or about the same share of a population that is scaled accordingly.
+            The participation with the same rate, or about the same share of a population that is scaled accordingly.
         """
         if self.rate is not None:
             return replace(self, of=math.ceil(users / self.rate))
@@ -165,15 +162,15 @@ class Participation:
         return replace(self, users=users, of=of)
 
     def with_respondents(self, users: int, delta: float) -> Self:
-        """Returns the schedule for the number of people who really took part.
+        """Returns the participation after the number of people who took part is known.
 
         Args:
             users: Number of people who took part in each round.
             delta: The δ of all rounds together; a part of it becomes ``failure``.
 
         Returns:
-            For a sample, the same schedule with ``came`` and ``failure``. If nobody is drawn, more people came than can
-            have been drawn, or ``delta`` is too large, a schedule of just these users without sampling.
+            For a sample, the same participation with ``came`` and ``failure``. Without sampling, or if more people came
+            than can have been drawn, or if ``delta`` is too large, just these users in every round.
         """
         most = self.users if self.rate is None else self.of
         if not self.is_sampled or most is None or users > most or delta > MAX_DELTA:
@@ -186,7 +183,7 @@ class Participation:
         return self.expected_users if self.came is None else self.came
 
     def single_round(self) -> Self:
-        """Returns the schedule of one of the rounds."""
+        """Returns the participation in one of the rounds."""
         return replace(self, rounds=1)
 
     # --- Privacy curves ---
@@ -259,21 +256,20 @@ class Participation:
     def _nonresponse_curve(
         self, randomizer: Randomizer, bound: BoundChoice, colluding: float, effort: str
     ) -> PrivacyCurve:
-        assert self.came is not None, "asked for only where some may have stayed away"
-        assert self.of is not None, "checked when it was made"
-        assert self.failure is not None, "given with those who came"
-        lost = validation.count(ERROR_PREFIX, "colluding", colluding, at_least=0)
-        asked = self.users if self.rate is None else None
+        assert self.came is not None
+        assert self.of is not None
+        assert self.failure is not None
+        lost = validation.count("Participation", "colluding", colluding, at_least=0)
         return nonresponse(
-            randomizer, self.came, self.of, failure=self.failure, asked=asked, rate=self.rate, bound=bound,
-            colluding=lost, effort=effort,
+            randomizer, self.came, self.of, failure=self.failure, drawn=self.users if self.rate is None else None,
+            rate=self.rate, bound=bound, colluding=lost, effort=effort,
         )  # fmt: skip
 
     def _poisson_curve(
         self, randomizer: Randomizer, bound: BoundChoice, colluding: float, effort: str, *, secret: bool
     ) -> PrivacyCurve:
-        assert self.of is not None, "checked when it was made"
-        assert self.rate is not None, "asked for only where coins decide"
+        assert self.of is not None
+        assert self.rate is not None
         return poisson(
             randomizer,
             self.of,
@@ -298,25 +294,25 @@ class Participation:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Reads a schedule from JSON fields.
+        """Reads a participation from JSON fields.
 
         Args:
             document: The fields ``users``, ``rounds`` (default 1) and those of ``sampling_document``. If there is a
                 ``rate``, ``users`` is ignored because it follows from the rate.
 
         Returns:
-            The schedule.
+            The participation.
 
         Raises:
             KeyError: If ``users`` is missing and there is no ``rate``.
-            ValueError: If the fields are not a schedule.
+            ValueError: If the fields do not describe a participation.
         """
         of, rate = document.get("of"), document.get("rate")
         users = None if rate is not None else document["users"]
         return cls(users, of, rate, document.get("rounds", 1))
 
     def describe(self) -> str:
-        """Describes the sampling in words; empty if everybody takes part."""
+        """Returns the sampling in words; empty if everybody takes part."""
         if not self.is_sampled:
             return ""
         came = "" if self.came is None else f"; {self.came:,} came"

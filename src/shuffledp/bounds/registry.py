@@ -58,32 +58,31 @@ def _has_atoms(randomizer: HasParts) -> bool:
 class ComposedPartsBound(Bound):
     """The guarantees of the separate questions, composed.
 
-    Theorem: composition of independent mechanisms (privacy/loss.py), each bounded by the smallest of our guarantees.
+    Theorem: composition of independent mechanisms (privacy/privacy_loss.py), each bounded by the smallest of our
+    guarantees.
     Requires: parts whose messages say which question they answer and whose randomness is independent.
     Returns: a certified upper bound of δ(ε); one user's value may change the answer to every question.
     """
 
     name = "composed-parts"
     theorem = "composition of the parts' own guarantees"
-    summary = "for protocols that ask several questions at once, each hidden by its own crowd"
+    summary = "for protocols that ask several questions at once, each with its own messages"
     guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         if not isinstance(randomizer, HasParts):
             raise NotApplicable(self.name, f"{type(randomizer).__name__} asks one question only.")
-
         curves: list[PrivacyCurve] = []
         for part, times in randomizer.parts():
-            found = best_curve(part, part.hiding_messages(users))
+            curve = best_curve(part, part.hiding_messages(users))
             # Equal curves become one curve repeated several times, which is composed faster.
-            curves += [next((known for known in curves if known == found), found)] * times
-        together = compose(curves, accuracy=COMPOSITION_ACCURACY if _has_atoms(randomizer) else None)
-        own = "; ".join(dict.fromkeys(curve.theorem for curve in curves))
-        theorem = f"{self.theorem}: {own}"
+            curves += [next((known for known in curves if known == curve), curve)] * times
+        composed = compose(curves, accuracy=COMPOSITION_ACCURACY if _has_atoms(randomizer) else None)
+        theorem = f"{self.theorem}: {'; '.join(dict.fromkeys(curve.theorem for curve in curves))}"
         source = dataclasses.replace(
-            together.source, bound=self.name, theorem=theorem, messages=users, users=None, attack=None
+            composed.source, bound=self.name, theorem=theorem, messages=users, users=None, attack=None
         )
-        return dataclasses.replace(together, source=source)
+        return dataclasses.replace(composed, source=source)
 
 
 # --- The list of bounds ---
@@ -128,8 +127,8 @@ __all__ = ["BOUNDS", "BOUNDS_BY_NAME", "Bound"]
 class CustomBoundCurve(PrivacyCurve):
     """The curve of a custom bound; every value names the bound's author, whatever the curve inside says.
 
-    A curve of the package that a custom bound passes on does not vouch for it: only the bound's own ``guarantees``
-    does.
+    The curve is a guarantee only if the bound's own ``guarantees`` says so, even if the curve inside is one of the
+    package.
     """
 
     inside: PrivacyCurve
@@ -150,8 +149,8 @@ class CustomBoundCurve(PrivacyCurve):
         return self._value(value.upper, value.slack)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        found = self.inside.profile(epsilons)
-        return found.upper, found.lower
+        profile = self.inside.profile(epsilons)
+        return profile.upper, profile.lower
 
 
 def is_builtin(bound: Bound) -> bool:
@@ -164,14 +163,14 @@ def check_bound_names(bounds: Sequence[Bound]) -> None:
     for bound in bounds:
         for word in ("name", "theorem"):
             if not isinstance(getattr(bound, word, None), str):
-                raise TypeError(f"amplify: {type(bound).__name__} must say its {word}, a text.")
+                raise TypeError(f"amplify: {type(bound).__name__} must have a {word}, a text.")
     names = [bound.name for bound in bounds]
     for bound in bounds:
         kind = type(bound).__name__
         if not is_builtin(bound) and (bound.name in BOUNDS_BY_NAME or bound.name == "best"):
             raise ValueError(
-                f"amplify: a bound of one's own needs a name of its own, got {kind} with the name {bound.name!r}, "
-                "which is one of shuffledp's."
+                f"amplify: the name of a custom bound must not be one of shuffledp's, got {kind} with the name "
+                f"{bound.name!r}."
             )
         if names.count(bound.name) > 1:
             raise ValueError(f"amplify: expected each bound once, got {bound.name!r} {names.count(bound.name)} times.")
@@ -182,19 +181,19 @@ def evaluate_bound(bound: Bound, randomizer: Randomizer, users: int) -> PrivacyC
     curve = bound.curve(randomizer, users)
     if not is_builtin(bound):
         if not isinstance(curve, PrivacyCurve):
-            raise TypeError(f"amplify: {type(bound).__name__}.curve must give a PrivacyCurve, got {curve!r}.")
+            raise TypeError(f"amplify: {type(bound).__name__}.curve must return a PrivacyCurve, got {curve!r}.")
         curve = _wrap_custom_curve(bound, curve)
     return curve.with_assumption(randomizer.assumption)
 
 
 def _wrap_custom_curve(bound: Bound, curve: PrivacyCurve) -> CustomBoundCurve:
     kind, module = type(bound).__name__, type(bound).__module__
-    vouched = bound.guarantees and curve.guarantee
-    what = "guarantee is its author's" if vouched else "numbers are its author's, and no guarantee"
-    sentence = f"{kind} is from the module `{module}`, not from shuffledp; its {what}."
+    guarantee = bound.guarantees and curve.guarantee
+    origin = "guarantee is its author's" if guarantee else "numbers are its author's, and no guarantee"
+    sentence = f"{kind} is from the module `{module}`, not from shuffledp; its {origin}."
     note = f"{curve.note} {sentence}".strip()
     source = dataclasses.replace(
-        curve.source, bound=bound.name, guarantee=vouched, note=note, origin=f"{kind} of the module `{module}`",
+        curve.source, bound=bound.name, guarantee=guarantee, note=note, origin=f"{kind} of the module `{module}`",
         attack=None,
     )  # fmt: skip
     return CustomBoundCurve(source, curve)
@@ -203,11 +202,12 @@ def _wrap_custom_curve(bound: Bound, curve: PrivacyCurve) -> CustomBoundCurve:
 BEST_BOUND_NAME = "best"
 FULL_EFFORT, QUICK_EFFORT = "full", "quick"
 """Values of ``effort``: all bounds, or only those that take milliseconds."""
-SLOW_BOUND_REASON = "takes longer: effort='full' looks at it."
-MAX_DIRECT_EVALUATIONS, PROBE_COUNT, PROBE_RATIO, CONTENDER_TOLERANCE = 4, 10, 2.0, 1e-4
-"""With more than FEW points, bounds are chosen by PROBES probes with ratio PROBE_RATIO, up to a relative difference
-CLOSE.
-"""
+SLOW_BOUND_REASON = "takes longer; effort='full' includes it."
+MAX_DIRECT_EVALUATIONS = 4
+"""With more points than this, only curves that are the smallest at some probe are evaluated."""
+PROBE_COUNT, PROBE_RATIO = 10, 2.0
+CONTENDER_TOLERANCE = 1e-4
+"""Relative difference up to which a curve counts as the smallest at a probe."""
 EQUALITY_TOLERANCE = 5e-13
 """Relative difference below which two bounds count as equal."""
 
@@ -232,38 +232,37 @@ class BestCurve(PrivacyCurve):
         return all(curve.certified for curve in self.curves)
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found: list[BoundValue] = []
+        values: list[BoundValue] = []
         for curve in self.curves:
-            if not found or curve.may_beat(min(map(float, found)), delta):
-                found.append(curve.epsilon(delta))
-        return _choose_smallest(found)
+            if not values or curve.may_beat(min(map(float, values)), delta):
+                values.append(curve.epsilon(delta))
+        return _choose_smallest(values)
 
     def _delta(self, epsilon: float) -> BoundValue:
-        found: list[BoundValue] = []
+        values: list[BoundValue] = []
         for curve in self.curves:
-            if not found or curve.may_beat(epsilon, min(map(float, found))):
-                found.append(curve.delta(epsilon))
-        return _choose_smallest(found)
+            if not values or curve.may_beat(epsilon, min(map(float, values))):
+                values.append(curve.delta(epsilon))
+        return _choose_smallest(values)
 
     def quick_delta(self, epsilon: float) -> tuple[float, float]:
-        found: list[tuple[float, float]] = []
+        values: list[tuple[float, float]] = []
         for curve in self.curves:
-            if not found or curve.may_beat(epsilon, min(found)[0]):
-                found.append(curve.quick_delta(epsilon))
-        return min(found)
+            if not values or curve.may_beat(epsilon, min(values)[0]):
+                values.append(curve.quick_delta(epsilon))
+        return min(values)
 
     def loss_deviation(self) -> float | None:
-        return min((one for one in (curve.loss_deviation() for curve in self.curves) if one is not None), default=None)
+        deviations = (curve.loss_deviation() for curve in self.curves)
+        return min((each for each in deviations if each is not None), default=None)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Returns the smallest upper bound and the lower bound of the same curve; for many points, of the contenders
-        only.
-        """
+        """Returns the smallest upper bound, and the lower bound of the same curve."""
         curves = self.curves if len(epsilons) <= MAX_DIRECT_EVALUATIONS else self._contenders
-        found = [curve.profile(epsilons) for curve in curves]
-        uppers, lowers = np.array([one.upper for one in found]), np.array([one.lower for one in found])
-        winner = np.argmin(uppers, axis=0)[None, :]
-        return np.take_along_axis(uppers, winner, 0)[0], np.take_along_axis(lowers, winner, 0)[0]
+        profiles = [curve.profile(epsilons) for curve in curves]
+        uppers, lowers = np.array([each.upper for each in profiles]), np.array([each.lower for each in profiles])
+        smallest = np.argmin(uppers, axis=0)[None, :]
+        return np.take_along_axis(uppers, smallest, 0)[0], np.take_along_axis(lowers, smallest, 0)[0]
 
     @cached_property
     def _contenders(self) -> tuple[PrivacyCurve, ...]:
@@ -297,13 +296,14 @@ def smallest_curve(
     """
     known = {**BOUNDS_BY_NAME, **{bound.name: bound for bound in bounds}}
     applied: dict[str, PrivacyCurve] = {}
-    refused: list[tuple[str, str]] = []
+    rejected: list[tuple[str, str]] = []
     for bound in sorted(bounds, key=lambda bound: len(_tighter_bounds(bound, known))):
-        hurry = quick and bound.evaluation_cost(randomizer, users) is EvaluationCost.EXPENSIVE
-        form = _quick_form(randomizer) if hurry else randomizer
-        if form is None:
-            refused.append((bound.name, SLOW_BOUND_REASON))
-            continue
+        form: Randomizer = randomizer
+        if quick and bound.evaluation_cost(randomizer, users) is EvaluationCost.EXPENSIVE:
+            if not isinstance(randomizer, HasQuickForm):
+                rejected.append((bound.name, SLOW_BOUND_REASON))
+                continue
+            form = randomizer.quick_form()
         reason = _rejection_reason(bound, known, applied, reproduce)
         if reason is None:
             try:
@@ -311,22 +311,18 @@ def smallest_curve(
                 continue
             except NotApplicable as error:
                 reason = error.reason
-        refused.append((bound.name, reason))
+        rejected.append((bound.name, reason))
     if not applied and quick:
         # A slow bound is better than none.
         return smallest_curve(randomizer, users, bounds, reproduce=reproduce)
     if not applied:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused)
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in rejected)
         raise NotApplicable(BEST_BOUND_NAME, f"no bound applies to {type(randomizer).__name__} ({reasons}).")
-    sure = {name: curve for name, curve in applied.items() if curve.guarantee} or applied
-    refused += [(name, "is no guarantee here.") for name in applied if name not in sure]
-    curves = tuple(sure[name] for name in sorted(sure, key=lambda name: known[name].evaluation_cost(randomizer, users)))
-    return curves[0] if len(curves) == 1 else BestCurve(join_sources(curves, users), curves, tuple(refused))
-
-
-def _quick_form(randomizer: Randomizer) -> Randomizer | None:
-    """Returns the form of the randomizer that a slow bound evaluates quickly, or None if there is none."""
-    return randomizer.quick_form() if isinstance(randomizer, HasQuickForm) else None
+    proved = {name: curve for name, curve in applied.items() if curve.guarantee} or applied
+    rejected += [(name, "is no guarantee here.") for name in applied if name not in proved]
+    ordered = sorted(proved, key=lambda name: known[name].evaluation_cost(randomizer, users))
+    curves = tuple(proved[name] for name in ordered)
+    return curves[0] if len(curves) == 1 else BestCurve(join_sources(curves, users), curves, tuple(rejected))
 
 
 def join_sources(curves: tuple[PrivacyCurve, ...], users: int) -> CurveSource:

@@ -2,9 +2,9 @@
 
 People who are not drawn send nothing, and nobody learns who was drawn. Neighbours replace one person of the population.
 
-``nonresponse`` is for samples, drawn by coins or of a fixed size, of which some do not respond. The people who would
+``nonresponse`` is for samples, of fixed or random size, in which some people do not respond. The people who would
 respond if they were drawn are a set of unknown size r. Given that m of them came, these are a uniform m-subset of that
-set, so a person is among them with probability m/r: neither the rate of the coins nor the share that was drawn enters.
+set, so a person is among them with probability m/r: neither the rate nor the share that was drawn enters.
 The number who came is public; r is not, and only r ≥ m is certain.
 """
 
@@ -93,7 +93,8 @@ class SubsampledCurve(PrivacyCurve):
     Requires: ``inside`` bounds both directions for every pair of samples that differ in one person.
     Returns: a certified upper bound of both directions. Replacing a person is a symmetric relation, so the larger
     direction, extended by symmetry to ε < 0, is the one that dominates in a composition: the slope at ε = 0 is the
-    inside curve's, and −(1 − s·δ(0))/2 is smaller than −(1 − δ(0))/2, so the extension is convex (privacy/loss.py).
+    inside curve's, and −(1 − s·δ(0))/2 is smaller than −(1 − δ(0))/2, so the extension is convex
+    (privacy/privacy_loss.py).
     """
 
     inside: PrivacyCurve
@@ -109,22 +110,22 @@ class SubsampledCurve(PrivacyCurve):
             inner = round_down(arb(delta) / share)
             if inner >= 1.0:
                 return self._value(0.0, 0.0)
-            found = self.inside.epsilon(inner)
-            if math.isinf(found.upper):
-                return self._value(math.inf, found.slack)
-            upper = round_up(_outer_epsilon(found.upper, share))
-            lower = round_down(_outer_epsilon(max(0.0, math.nextafter(found.upper - found.slack, 0.0)), share))
+            value = self.inside.epsilon(inner)
+            if math.isinf(value.upper):
+                return self._value(math.inf, value.slack)
+            upper = round_up(_outer_epsilon(value.upper, share))
+            lower = round_down(_outer_epsilon(max(0.0, math.nextafter(value.upper - value.slack, 0.0)), share))
         return self._value(upper, max(0.0, upper - lower))
 
     def _delta(self, epsilon: float) -> BoundValue:
-        seen = min(epsilon, MAX_EPSILON)
+        point = min(epsilon, MAX_EPSILON)
         with precision(BITS):
             share = arb(self.share)
-            inner = (arb(seen).expm1() / share).log1p()
+            inner = (arb(point).expm1() / share).log1p()
             early, late = max(0.0, round_down(inner)), round_up(inner)
-            found, after = self.inside.delta(early), self.inside.delta(late)
-            upper = min(1.0, round_up(share * arb(found.upper)))
-            lower = round_down(share * arb(max(0.0, math.nextafter(after.upper - after.slack, 0.0))))
+            value, next_value = self.inside.delta(early), self.inside.delta(late)
+            upper = min(1.0, round_up(share * arb(value.upper)))
+            lower = round_down(share * arb(max(0.0, math.nextafter(next_value.upper - next_value.slack, 0.0))))
         # Beyond the largest ε of the numerics only an upper bound is known.
         lower = 0.0 if epsilon > MAX_EPSILON else max(0.0, lower)
         return self._value(upper, max(0.0, math.nextafter(upper - lower, math.inf)) if upper > lower else 0.0)
@@ -187,7 +188,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     (True, True)
     """
     if not isinstance(curve, PrivacyCurve):
-        raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
+        raise TypeError(f"subsample: expected a privacy curve as amplify returns it, got {curve!r}.")
     total = validation.count("subsample", "population", population)
     require_all_inputs("subsample", curve)
     drawn = curve.users
@@ -240,9 +241,9 @@ class SampleSizeRange:
             inner_epsilon(epsilons, below[:, 1:]) * (1 + LOG_ROUNDING_MARGIN),
         ]
         # The cells are evaluated in one call: many nearby points cost little more than one.
-        seen = self.inside.profile(np.concatenate(points).reshape(-1))
+        profile = self.inside.profile(np.concatenate(points).reshape(-1))
         cut = points[0].size
-        upper, lower = seen.upper[:cut].reshape(points[0].shape), seen.lower[cut:].reshape(points[1].shape)
+        upper, lower = profile.upper[:cut].reshape(points[0].shape), profile.lower[cut:].reshape(points[1].shape)
         weighed = (above[:, :1] * above[:, 1:] * upper).sum(axis=0), (below[:, :1] * below[:, 1:] * lower).sum(axis=0)
         return *weighed, np.asarray((upper > 0).any(axis=0))
 
@@ -276,10 +277,10 @@ class ProfiledCurve(PrivacyCurve):
         return max(self.bracket(0.0).upper_float(), 1e-12) * math.sqrt(2 * math.pi)
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found = invert(self, delta, MAX_EPSILON, zero_at_high=False)
-        if math.isinf(found.upper):
-            return self._value(found.upper, found.upper)
-        return self._value(found.upper, found.upper - found.lower)
+        inverse = invert(self, delta, MAX_EPSILON, zero_at_high=False)
+        if math.isinf(inverse.upper):
+            return self._value(inverse.upper, inverse.upper)
+        return self._value(inverse.upper, inverse.upper - inverse.lower)
 
 
 @dataclass(frozen=True)
@@ -302,15 +303,15 @@ class PoissonCurve(ProfiledCurve):
 
     @property
     def certified(self) -> bool:
-        return all(crowd.inside.certified for crowd in self.size_ranges)
+        return all(sizes.inside.certified for sizes in self.size_ranges)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, lower = np.full_like(epsilons, self.outside), np.zeros_like(epsilons)
         positive = upper > 0
-        for crowd in self.size_ranges:
-            above, below, seen = crowd.bound_contributions(epsilons)
-            upper, lower, positive = upper + above, lower + below, positive | seen
-        rounding = 8 * LOG_ROUNDING_MARGIN * (sum(len(crowd.cells) for crowd in self.size_ranges) + 1)
+        for sizes in self.size_ranges:
+            above, below, is_positive = sizes.bound_contributions(epsilons)
+            upper, lower, positive = upper + above, lower + below, positive | is_positive
+        rounding = 8 * LOG_ROUNDING_MARGIN * (sum(len(sizes.cells) for sizes in self.size_ranges) + 1)
         lower = np.where(epsilons <= MAX_EPSILON, lower * (1 - rounding), 0.0)
         return _raise_bounds(upper, positive, rounding), np.asarray(lower)
 
@@ -362,45 +363,42 @@ def poisson(
         with validation.relabel_errors("poisson", "amplify"):
             return amplify(randomizer, total, bound=bound, colluding=lost, effort=effort)
 
-    def curve_of(users: int, looked_at: bool) -> PrivacyCurve:
+    def curve_of(users: int, is_probable: bool) -> PrivacyCurve:
         with validation.relabel_errors("poisson", "amplify"):
-            curve = amplify(randomizer, users, bound=bound, effort=effort if looked_at else registry.QUICK_EFFORT)
+            curve = amplify(randomizer, users, bound=bound, effort=effort if is_probable else registry.QUICK_EFFORT)
         if secret:
             require_all_inputs("poisson", curve)
         return curve
 
     # A person who is known to take part comes on top of the others who do.
-    surely = 0 if secret else 1
-    others = total - lost - surely
+    certain = 0 if secret else 1
+    others = total - lost - certain
     if others == 0:
         return curve_of(1, True).with_users(total, lost)
-    sizes = _SampleSizeLaw(others, chance, surely)
-    crowds = sizes.size_ranges(curve_of, total - lost if secret else None)
-    one = crowds[len(crowds) // 2].inside
+    sizes = _SampleSizeLaw(others, chance, certain)
+    population_left = total - lost if secret else None
+    ranges = sizes.size_ranges(curve_of, population_left)
+    middle = ranges[len(ranges) // 2].inside
     takes_part = f"each of {total} takes part with probability {float(chance):g}"
-    given = "given the size [VR Prop. 2]" if secret else "given who does"
-    theorem = f"{takes_part}, {given}: {one.theorem}"
-    source = CurveSource(
-        one.bound,
-        theorem,
-        max(1, round((total - lost) * chance)),
-        all(crowd.inside.guarantee for crowd in crowds),
-        one.note,
+    condition = "given the size [VR Prop. 2]" if secret else "given who does"
+    attack = middle.source.attack
+    source = dataclasses.replace(
+        middle.source,
+        theorem=f"{takes_part}, {condition}: {middle.theorem}",
+        messages=max(1, round((total - lost) * chance)),
+        guarantee=all(each.inside.guarantee for each in ranges),
+        attack=PoissonSampleAttack(attack, sizes, population_left)
+        if isinstance(attack, AttackCurve) and attack.one_message_each
+        else None,
         users=total,
         colluding=lost,
-        chosen_inputs_only=one.source.chosen_inputs_only,
-        origin=one.source.origin,
     )
-    known = one.source.attack
-    if isinstance(known, AttackCurve) and known.one_message_each:
-        source = dataclasses.replace(source, attack=PoissonSampleAttack(known, sizes, total - lost if secret else None))
-    return PoissonCurve(source, tuple(crowds), sizes.outside)
+    return PoissonCurve(source, tuple(ranges), sizes.outside)
 
 
 @dataclass(frozen=True)
 class _SampleSizeLaw(ValueObject):
-    """The law of the number of people who take part: ``certain_count`` plus each of ``others`` with probability
-    ``chance``."""
+    """The law of the number of people who take part: ``certain_count`` plus each of ``others`` with a probability."""
 
     others: int
     chance: Fraction
@@ -452,24 +450,25 @@ class _SampleSizeLaw(ValueObject):
         cells = starts if population is None else self._first_sizes(CURVE_POSITIONS + SHARE_POSITIONS)
         ends = [*cells[1:], max(self._least_size, self._window.high) + 1]
         masses = self._bound_masses([*cells, ends[-1]])
-        found: list[SampleSizeRange] = []
+        ranges: list[SampleSizeRange] = []
         for number, start in enumerate(starts):
             end = starts[number + 1] if number + 1 < len(starts) else math.inf
-            mine = [k for k, low in enumerate(cells) if start <= low < end]
-            above = [(masses[k][1], _share(ends[k] - 1 + self.certain_count, population, up=True)) for k in mine]
-            looked_at = start - self._mean >= FULL_EFFORT_POSITION * self._deviation - 1 or end == math.inf
+            above = [
+                (masses[k][1], _share(ends[k] - 1 + self.certain_count, population, up=True))
+                for k, low in enumerate(cells)
+                if start <= low < end
+            ]
+            is_probable = start - self._mean >= FULL_EFFORT_POSITION * self._deviation - 1 or end == math.inf
             below: list[tuple[float, float]] = []
             if number:
                 chance = sum(masses[k][0] for k, low in enumerate(cells) if starts[number - 1] <= low < start)
                 if chance > MIN_RANGE_PROBABILITY:
-                    below = [
-                        (
-                            chance * (1 - LOG_ROUNDING_MARGIN),
-                            _share(starts[number - 1] + self.certain_count, population, up=False),
-                        )
-                    ]
-            found.append(SampleSizeRange(curve_of(start + self.certain_count, looked_at), tuple(above), tuple(below)))
-        return found
+                    share = _share(starts[number - 1] + self.certain_count, population, up=False)
+                    below = [(chance * (1 - LOG_ROUNDING_MARGIN), share)]
+            ranges.append(
+                SampleSizeRange(curve_of(start + self.certain_count, is_probable), tuple(above), tuple(below))
+            )
+        return ranges
 
     def bound_cells(self, places: tuple[float, ...]) -> tuple[list[int], list[tuple[float, float]]]:
         """Returns the sizes that begin a cell, one past the largest, and bounds of the probability of each cell."""
@@ -512,7 +511,7 @@ class PoissonSampleAttack(Attack):
         sizes, masses = self.sizes.bound_cells(places)
         # An unbounded cell counts in full from above and for nothing from below.
         grows = self.population is not None
-        crowds = []
+        ranges = []
         for number, size in enumerate(sizes):
             before = masses[number - 1 : number] if number else []
             after = masses[number : number + 1]
@@ -520,20 +519,21 @@ class PoissonSampleAttack(Attack):
             if self.population is not None and size > self.population:
                 # A sample cannot be larger than the population, whose divergence then serves as the upper bound.
                 size = self.population
-            crowds.append(
+            ranges.append(
                 SampleSizeRange(
                     self._fixed_size_curve(pair, size),
                     tuple((most, 1.0) for _, most in above),
                     tuple((least, 1.0) for least, _ in below),
                 )
             )
-        return PoissonCurve(self._source(sizes[0]), tuple(crowds), self.sizes.outside)
+        return PoissonCurve(self._source(sizes[0]), tuple(ranges), self.sizes.outside)
 
     def _fixed_size_curve(self, pair: HidingPair, users: int) -> PrivacyCurve:
-        seen = pair if self.population is None else pair.subsample(fmpq(users, self.population))
+        if self.population is not None:
+            pair = pair.subsample(fmpq(users, self.population))
         with precision(FORMULA_BITS):
             return NumericCurve(
-                self._source(users), (ConstantPair(seen),), seen.largest_log_ratio(), has_fixed_pairs=True
+                self._source(users), (ConstantPair(pair),), pair.largest_log_ratio(), has_fixed_pairs=True
             )
 
     def _source(self, users: int) -> CurveSource:
@@ -543,11 +543,9 @@ class PoissonSampleAttack(Attack):
         return [self._curve(pair, COMPOSED_ATTACK_POSITIONS) for pair in self.round_attack.pairs if pair.symmetric]
 
     def delta(self, epsilon: float) -> float:
-        """Returns a lower bound of the divergence of some dataset at ε."""
         return max((exact_lower_bound(curve.delta(epsilon)) for curve in self._curves), default=0.0)
 
     def epsilon(self, delta: float) -> float:
-        """Returns an ε below which no (ε, δ)-guarantee holds for every dataset."""
         return max((exact_lower_bound(curve.epsilon(delta)) for curve in self._curves), default=0.0)
 
 
@@ -563,7 +561,6 @@ def _share(drawn: int, population: int | None, *, up: bool) -> float:
 # --- Samples of which only some respond ---
 
 
-ERROR_PREFIX = "nonresponse"
 NONRESPONSE_BITS = 96
 EXCESS_EXPONENT = 0.7
 """c in the excess β·(1 − c)·u^(−c); of the values tried, the one with the smallest ε if few people come."""
@@ -572,7 +569,8 @@ MAX_DELTA = 2.0**-10
 MAX_CELL_DEVIATION, MIN_CELL_DEVIATION = 9.0, -3.0
 """Range of the cell boundaries in r: standard deviations by which m exceeds its expectation."""
 CELL_STEPS = ((2_000, 0.02), (20_000, 0.05), (math.inf, 0.15))
-"""Distance of the boundaries in standard deviations, by the largest number who came: tails of many take longer."""
+"""Distance of the boundaries in standard deviations, by the largest number of respondents: tails of many take longer.
+"""
 MAX_SINGLE_CELLS = 250
 """Ranges of r up to this length have a cell for each r."""
 
@@ -590,14 +588,14 @@ class NonresponseCurve(ProfiledCurve):
     of all f. T_r(M) is stochastically at least uniform, so the mean of h is at most (1 − δ*)·β·∫(1 − c)u^(−c)du = (1 −
     δ*)·β. The composition of the curves is 1 − Π(1 − β)·(1 − F) ≤ δ, hence F ≤ 1 − (1 − δ)·(1 + Σβ) ≤ δ − (1 − δ*)·Σβ.
     Requires: β is chosen before m is known; a person's response depends neither on their value nor on who else was
-    drawn. K colluders know who of them was drawn: then m − K honest people hide each other, at most m of at most N − K
-    came, and T is that of m − K.
+    drawn. K colluders know which of them were drawn: then m − K honest people hide each other, at most m of at most
+    N − K came, and T is that of m − K.
     Returns: a certified upper bound. Cells r₁ ≤ r ≤ r₂ take d at r₁ and T at r₂, because d falls and T rises with r.
     Each d − h is the curve of a pair, and so is f: their slopes at ε = 0 are those of the round without sampling.
     """
 
     disclosed_sample_curve: PrivacyCurve
-    """The curve of the respondents if everybody knew who they are."""
+    """The curve of the respondents if everybody knows who they are."""
     tabulated_curve: SampledCurve
     """The same curve as a table, which evaluates many points at little cost."""
     shares: tuple[float, ...]
@@ -628,10 +626,10 @@ class NonresponseCurve(ProfiledCurve):
         return np.asarray(upper), np.asarray(np.minimum(lower, upper))
 
     def _epsilon(self, delta: float) -> BoundValue:
-        found, rest = super()._epsilon(delta), math.nextafter(delta - self.failure, 0.0)
+        value, rest = super()._epsilon(delta), math.nextafter(delta - self.failure, 0.0)
         # The table ends a little beyond the largest loss, which the curve itself knows exactly.
         most = self.disclosed_sample_curve.epsilon(rest).upper if rest > 0 else math.inf
-        return found if found.upper <= most else self._value(most, max(0.0, most - (found.upper - found.slack)))
+        return value if value.upper <= most else self._value(most, max(0.0, most - (value.upper - value.slack)))
 
 
 def round_failure(delta: float, rounds: int = 1) -> float:
@@ -645,7 +643,7 @@ def nonresponse(
     of: int,
     *,
     failure: float,
-    asked: int | None = None,
+    drawn: int | None = None,
     rate: Fraction | None = None,
     bound: BoundChoice = registry.BEST_BOUND_NAME,
     colluding: int = 0,
@@ -660,8 +658,8 @@ def nonresponse(
         of: Size of the population, drawn or not.
         failure: A part of δ, fixed before the sample is drawn: with this probability so many come by chance that they
             look like the sample of a larger group of potential respondents.
-        asked: Number of people drawn, if it is fixed.
-        rate: Probability with which each person is drawn, if a coin decides.
+        drawn: Number of people drawn, if it is fixed; otherwise None.
+        rate: Probability with which each person is drawn; None if the number is fixed.
         bound: As in ``amplify``.
         colluding: Number of people of the population who reveal their messages and whether they were drawn.
         effort: As in ``amplify``.
@@ -671,19 +669,19 @@ def nonresponse(
         An upper bound of δ(ε) for every set of potential respondents.
 
     Raises:
-        ValueError: If neither or both of ``asked`` and ``rate`` are given, nobody honest came, or more people came than
+        ValueError: If neither or both of ``drawn`` and ``rate`` are given, nobody honest came, or more people came than
             were drawn.
     """
-    if (asked is None) == (rate is None):
-        raise ValueError(f"{ERROR_PREFIX}: expected asked or rate, got {'both' if rate is not None else 'neither'}.")
+    if (drawn is None) == (rate is None):
+        raise ValueError(f"nonresponse: expected drawn or rate, got {'both' if rate is not None else 'neither'}.")
     known = amplify(randomizer, came, bound=bound, colluding=colluding, effort=effort)
-    require_all_inputs(ERROR_PREFIX, known)
-    most_drawn = of if asked is None else asked
+    require_all_inputs("nonresponse", known)
+    most_drawn = of if drawn is None else drawn
     if came > most_drawn:
         raise ValueError(
-            f"{ERROR_PREFIX}: came must be at most the {most_drawn} people who can have been drawn, got {came}."
+            f"nonresponse: came must be at most the {most_drawn} people who can have been drawn, got {came}."
         )
-    draw = _ResponseDraw(came, of, colluding, asked, rate)
+    draw = _ResponseDraw(came, of, colluding, drawn, rate)
     inside = SampledCurve(known.source, SampledDeltas.from_curve(known))
     most = inside.profile(np.zeros(1)).upper[0]
     cells = [(share, excess) for share, excess in draw.cells(failure * (1 - up_to)) if share * most > excess]
@@ -715,15 +713,15 @@ class _ResponseDraw:
 
     @property
     def _most_honest(self) -> int:
-        """The largest number of honest people who would respond; people who were drawn and did not respond are not
-        among them.
+        """The largest number of honest people who would respond, without those who were drawn and did not.
 
-        If coins decide, the size of the population does not matter: then so many that fewer than came is improbable.
+        With a rate the size of the population does not matter; the number is then so large that fewer than came is
+        improbable.
         """
         if self.rate is not None:
             wide = self._least_honest - 2 * MIN_CELL_DEVIATION * math.sqrt(self._least_honest)
             return max(self._least_honest, self.population - self.colluding, math.ceil(wide / float(self.rate)))
-        assert self.drawn_count is not None, "checked when it was made"
+        assert self.drawn_count is not None
         return max(
             self._least_honest,
             self.population - self.colluding - max(0, self.drawn_count - self.colluding - self.respondents),
@@ -734,7 +732,7 @@ class _ResponseDraw:
         if self.rate is not None:
             exact = to_rational(self.rate)
             return binomial_upper_tail(respondents, self._least_honest, Coin(arb(exact), arb(1 - exact)))
-        assert self.drawn_count is not None, "checked when it was made"
+        assert self.drawn_count is not None
         honest = self.population - self.colluding
         return distributions.hypergeometric_upper_tail(
             honest, respondents, min(self.drawn_count, honest), self._least_honest
@@ -746,7 +744,7 @@ class _ResponseDraw:
             chance = float(self.rate)
             mean, variance = respondents * chance, respondents * chance * (1 - chance)
         else:
-            assert self.drawn_count is not None, "checked when it was made"
+            assert self.drawn_count is not None
             share, drawn = respondents / self.population, self.drawn_count / self.population
             mean, variance = self.drawn_count * share, self.drawn_count * share * (1 - share) * (1 - drawn)
         return (self._least_honest - mean) / math.sqrt(max(variance, 1e-9))
@@ -769,20 +767,21 @@ class _ResponseDraw:
         return low
 
     def cells(self, mean: float) -> list[tuple[float, float]]:
-        """Returns, for each cell of r, an upper bound of m/r and a lower bound of the excess, whose mean is at most
-        ``mean``.
+        """Returns an upper bound of m/r and a lower bound of the excess for each cell of r.
+
+        The mean of the excess is at most ``mean``.
         """
         starts = [start for start in self._starts() if start <= self._most_honest]
-        # If coins decide, the last cell is unbounded.
+        # With a rate the last cell is unbounded.
         tails = [1.0 if self.rate is not None else self._tail_above(self._most_honest)]
         tails = [self._tail_above(start - 1) for start in starts[1:]] + tails
-        found: list[tuple[float, float]] = []
+        cells: list[tuple[float, float]] = []
         for start, tail in zip(starts, tails, strict=True):
             with precision(NONRESPONSE_BITS):
                 share = min(1.0, round_up(arb(fmpq(self.respondents, start))))
-                paid = arb(mean) * (1 - arb(EXCESS_EXPONENT)) * arb(tail) ** arb(-EXCESS_EXPONENT) if tail else arb(1)
-                found.append((share, min(1.0, max(0.0, round_down(paid)))))
-        return found
+                excess = arb(mean) * (1 - arb(EXCESS_EXPONENT)) * arb(tail) ** arb(-EXCESS_EXPONENT) if tail else arb(1)
+                cells.append((share, min(1.0, max(0.0, round_down(excess)))))
+        return cells
 
     def _tail_above(self, respondents: int) -> float:
         with precision(NONRESPONSE_BITS):

@@ -21,7 +21,7 @@ from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, InterpolationPoints
 from shuffledp.privacy.dominating_pairs import OtherUsers
 from shuffledp.privacy.randomizer import Randomizer, ValueObject
 
-ROUTE = "worst crowd"
+METHOD = "worst dataset"
 MIN_OTHERS = 16
 """Number of others below which the blanket or an exact bound is sharper."""
 EXACT_BINARY_USER_LIMIT = 5_000
@@ -44,9 +44,10 @@ HEAVY_MESSAGE_DEVIATIONS = 10.0
 MIN_RELATIVE_GAIN = 5e-4
 """Relative gain in ε below which the search is skipped."""
 HEAVY_EPSILON_SHARE, FAR_EPSILON_FACTOR = 0.5, 4.0
-MAX_DIRECT_EVALUATIONS, INTERPOLATION_STEP, MAX_INTERPOLATION_POINTS = 16, 0.125, 200
-"""With more than FEW ε, δ is computed at interpolation points KNOT_STEP standard deviations apart, at most MOST_KNOTS.
-"""
+MAX_DIRECT_EVALUATIONS = 16
+"""For more ε than this, δ is interpolated."""
+INTERPOLATION_STEP, MAX_INTERPOLATION_POINTS = 0.125, 200
+"""Distance of the interpolation points in standard deviations, and their largest number."""
 
 
 @dataclass(frozen=True)
@@ -81,26 +82,25 @@ class WorstDatasetDivergence(ValueObject):
 
     def _estimate_log_delta(self, epsilon: float) -> float:
         """Returns log δ in floats, for the worst constant dataset."""
-        crowd = WorstDatasetMixture(self.others.approximate_laws(epsilon), SEARCH_SHARPNESS)
-        if not crowd.may_rise.any():
+        mixture = WorstDatasetMixture(self.others.approximate_laws(epsilon), SEARCH_SHARPNESS)
+        if not mixture.may_rise.any():
             return -math.inf
-        first, _ = crowd.bound_constant_mixtures(np.array([float(self.count)]))
+        first, _ = mixture.bound_constant_mixtures(np.array([float(self.count)]))
         chances, counts, beyond = self.lost_user_steps(min(float(first[0]), 0.0))
-        found, _ = crowd.bound_constant_mixtures(counts)
-        return math.log(min(1.0, max(1e-300, self.total_delta(chances, found, beyond))))
+        logs, _ = mixture.bound_constant_mixtures(counts)
+        return math.log(min(1.0, max(1e-300, self.total_delta(chances, logs, beyond))))
 
     def _bracket(self, epsilon: float, sharpness: float) -> Bracket:
         # More sharpness than the cost of the lost users would be wasted.
-        crowd = WorstDatasetMixture(
-            self.others.laws(epsilon), max(sharpness, LOST_USERS_SHARPNESS / (self.others.gamma * self.count))
-        )
-        if not crowd.may_rise.any():
-            return Bracket(arb(0), arb(self.lost_user_steps(-math.inf)[2]), ROUTE)
+        sharpness = max(sharpness, LOST_USERS_SHARPNESS / (self.others.gamma * self.count))
+        mixture = WorstDatasetMixture(self.others.laws(epsilon), sharpness)
+        if not mixture.may_rise.any():
+            return Bracket(arb(0), arb(self.lost_user_steps(-math.inf)[2]), METHOD)
         chances, counts, beyond = self.lost_user_steps(self.log_estimate(epsilon))
-        logs, _, kind = crowd.bound_worst_mixture(counts)
+        logs, _, kind = mixture.bound_worst_mixture(counts)
         total = self.total_delta(chances, logs, beyond)
         (least,) = self.constant_dataset_mean(kind).brackets([epsilon])
-        return Bracket(least.lower.min(arb(total)), arb(min(1.0, total)), ROUTE)
+        return Bracket(least.lower.min(arb(total)), arb(min(1.0, total)), METHOD)
 
     def natural_scale(self) -> float:
         return math.sqrt(float(chi_squared_distances(self.others.probabilities).max()) / self.count)
@@ -120,16 +120,14 @@ class WorstDatasetDivergence(ValueObject):
 
     def is_quickly_within(self, level: float, epsilon: float) -> bool:
         """Returns True if one bound for all datasets together already shows that δ is at most ``level``."""
-        crowd = WorstDatasetMixture(self.others.laws(epsilon), SEARCH_SHARPNESS)
-        if not (level > 0 and crowd.may_rise.any()):
+        mixture = WorstDatasetMixture(self.others.laws(epsilon), SEARCH_SHARPNESS)
+        if not (level > 0 and mixture.may_rise.any()):
             return False
         chances, counts, beyond = self.lost_user_steps(math.log(level))
-        return self.total_delta(chances, crowd.log_bounds(np.eye(crowd.law_count), counts), beyond) <= level
+        return self.total_delta(chances, mixture.log_bounds(np.eye(mixture.law_count), counts), beyond) <= level
 
     def is_covered_by(self, other: WorstDatasetDivergence) -> bool:
-        """Returns True if every law of the others here is also one there, so that the other direction's bound covers
-        this one.
-        """
+        """Returns True if every law here is also one there, so that the bound of the other direction covers it."""
         return self.others.gamma >= other.others.gamma and self.others.signature <= other.others.signature
 
     @staticmethod
@@ -145,9 +143,7 @@ class WorstDatasetDivergence(ValueObject):
 
 
 def lost_user_steps(gamma: float, count: int, log_delta: float) -> tuple[Floats, Floats, float]:
-    """Returns probabilities of ranges of lost users, the least number of others left in each, and the remaining
-    probability.
-    """
+    """Returns probabilities of ranges of lost users, the least number of others left in each, and the rest to 1."""
     if gamma >= 1.0:
         return np.array([1.0]), np.array([float(count)]), 0.0
     fall = -math.log1p(-gamma)
@@ -177,8 +173,8 @@ class WorstDatasetCurve(PrivacyCurve):
 
     @property
     def has_fast_profile(self) -> bool:
-        looked_at = sum(way.others.probabilities.hiding.size for way in self.directions)
-        return len(self.directions) <= MAX_PROFILE_DIRECTIONS and looked_at <= MAX_PROFILE_PROBABILITIES
+        size = sum(way.others.probabilities.hiding.size for way in self.directions)
+        return len(self.directions) <= MAX_PROFILE_DIRECTIONS and size <= MAX_PROFILE_PROBABILITIES
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
         """Returns False if a constant dataset, in floats, has no smaller δ at an ε that is hardly smaller.
@@ -214,11 +210,11 @@ class WorstDatasetCurve(PrivacyCurve):
         high, vanishes = min(self.largest_epsilon, MAX_EPSILON), self.largest_epsilon <= MAX_EPSILON
         found = invert(self.directions[0], delta, high, zero_at_high=vanishes)
         upper, lower = found.upper, found.lower
-        seen = [self.directions[0]]
+        evaluated = [self.directions[0]]
         for way in self._may_exceed(delta, upper) if math.isfinite(upper) else ():
-            if any(way.is_covered_by(other) for other in seen):
+            if any(way.is_covered_by(other) for other in evaluated):
                 continue
-            seen.append(way)
+            evaluated.append(way)
             if not way.is_bounded_by(delta, upper):
                 found = invert(way, delta, high, zero_at_high=vanishes)
                 upper, lower = max(upper, found.upper), max(lower, found.lower)
@@ -238,12 +234,12 @@ class WorstDatasetCurve(PrivacyCurve):
         """Returns the largest δ over all directions, as an upper and a lower bound."""
         found = self.directions[0].bracket(epsilon, sharpness)
         upper, lower = found.upper_float(), found.lower_float()
-        seen = [self.directions[0]]
+        evaluated = [self.directions[0]]
         for way in self._may_exceed(upper, epsilon):
-            if not (any(way.is_covered_by(other) for other in seen) or way.is_quickly_within(upper, epsilon)):
+            if not (any(way.is_covered_by(other) for other in evaluated) or way.is_quickly_within(upper, epsilon)):
                 found = way.bracket(epsilon, sharpness)
                 upper, lower = max(upper, found.upper_float()), max(lower, found.lower_float())
-                seen.append(way)
+                evaluated.append(way)
         return min(1.0, upper), lower
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
@@ -278,7 +274,7 @@ class WorstDatasetBound(Bound):
 
     name = "all-crowds"
     theorem = "absent user: the worst of all crowds (ours)"
-    summary = "the worst of all crowds: meets the attack where many take part"
+    summary = "the worst of all datasets: meets the attack where many take part"
     guarantees = True
     slow = True
 
@@ -287,26 +283,22 @@ class WorstDatasetBound(Bound):
         """Number of others below which the bound does not apply."""
 
     def evaluation_cost(self, randomizer: Randomizer, users: int) -> EvaluationCost:
-        return (
-            EvaluationCost.CHEAP
-            if users >= EXACT_BINARY_USER_LIMIT and randomizer.coin_range() is not None
-            else EvaluationCost.EXPENSIVE
-        )
+        is_fast = users >= EXACT_BINARY_USER_LIMIT and randomizer.coin_range() is not None
+        return EvaluationCost.CHEAP if is_fast else EvaluationCost.EXPENSIVE
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         if users - 1 < self.fewest:
             raise NotApplicable(self.name, f"is for at least {self.fewest} others, got {users - 1}.")
         if not has_tails(randomizer):
             return self._untruncated_curve(randomizer, users)
-        return tail_curve(
-            self, randomizer, users, self._untruncated_curve(randomizer, users) if randomizer.other_users() else None
-        )
+        finite = self._untruncated_curve(randomizer, users) if randomizer.other_users() else None
+        return tail_curve(self, randomizer, users, finite)
 
     def _untruncated_curve(self, randomizer: Randomizer, users: int) -> WorstDatasetCurve:
         families = randomizer.other_users()
         if not families:
             raise NotApplicable(self.name, f"{type(randomizer).__name__} does not give all laws of the others.")
-        ways = [way for one in families for way in ([one] if one.symmetric else [one, one.swapped()])]
+        ways = [way for others in families for way in ([others] if others.symmetric else [others, others.swapped()])]
         ways.sort(key=lambda way: -float(chi_squared_distances(way.probabilities).max()))
         largest = max(way.largest_log_ratio() for way in ways)
         directions = tuple(WorstDatasetDivergence(way, users - 1) for way in ways)

@@ -13,7 +13,7 @@ from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import PrintableResult, Row
 from shuffledp.bounds import registry
-from shuffledp.bounds.participation import ERROR_PREFIX as SCHEDULE, Participation, parse_rate
+from shuffledp.bounds.participation import Participation, parse_rate
 from shuffledp.calibration.targets import CALIBRATE, CurveTarget, Excess, Target, TargetValue
 from shuffledp.mechanisms.base.law import PUBLISHED_BOUND_NAME as PRINTED
 from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
@@ -36,7 +36,7 @@ SPARSE_STRIDE = 10
 """Without a useful rough estimate, one of this many factors is tried."""
 SEARCH_GUESS_TOLERANCE = 0.01
 GUESS_TOLERANCE = 1e-9
-"""Accuracy of the root of the rough distance to the target, before a search (GUESS_RELATIVE) and without one."""
+"""Accuracy of the root of the rough distance to the target, before a search and without one."""
 ROUGH_MARGIN = 0.005
 """A multiple is checked if its rough log deviation exceeds that of the crossing by at most this."""
 MAX_SIZE, MIN_SIZE = 1e15, 1e-30
@@ -164,22 +164,21 @@ class CalibrationSearch:
     def _try_value(self, value: float, position: float) -> _TriedValue:
         try:
             curve = self.curve_at(value)
-            found = self.target.excess(curve, composed=self.composed)
+            excess = self.target.excess(curve, composed=self.composed)
         except NotApplicable:
             return _TriedValue(None, Excess(math.inf), position)
         except ValueError as error:
             # A mechanism refuses values without information, at the end of most privacy, or values that are too large
-            # for it,
-            # beyond some that it accepts.
+            # for it, beyond some that it accepts.
             self.refused[value] = str(error)
             return _TriedValue(None, Excess(math.inf if self._accepts_more_privacy(position) else -math.inf), position)
         if not curve.guarantee and curve.bound != PRINTED:
             raise ValueError(f"{CALIBRATE}: bound must be a guarantee, got {curve.bound}: {curve.note}")
-        return _TriedValue(curve, found, position)
+        return _TriedValue(curve, excess, position)
 
     def _accepts_more_privacy(self, position: float) -> bool:
         """Returns True if the mechanism accepts a value of more privacy; a count may have no end of most privacy."""
-        if any(seen.curve is not None and seen.position < position for seen in self.seen.values()):
+        if any(tried.curve is not None and tried.position < position for tried in self.seen.values()):
             return True
         least = self.scale.ends[0]
         return not self.parameter.is_integer and least < position and self._try_position(least).curve is not None
@@ -207,11 +206,9 @@ class CalibrationSearch:
         gain = None if curve is None else _log_ratio(curve.loss_deviation(), known.curve.loss_deviation())
         if gain is not None and gain > -MIN_GAIN:
             return known
-        start = (
-            low * NEXT_VALUE_FACTOR
-            if gain is None
-            else self._find_rough_level(low, high, self.rough(known.value) - gain)
-        )
+        start = low * NEXT_VALUE_FACTOR
+        if gain is not None:
+            start = self._find_rough_level(low, high, self.rough(known.value) - gain)
         try:
             return self._search_between(low, high, start)
         except NotApplicable:
@@ -230,9 +227,9 @@ class CalibrationSearch:
         low, high = self.scale.ends
         position = self._guess(low, high, absolute=GUESS_TOLERANCE)
         # A search that ends next to the end has found no crossing before it.
-        return (
-            self.scale.most_useful_value if position >= high * (1 - 4 * GUESS_TOLERANCE) else self.scale.value(position)
-        )
+        if position >= high * (1 - 4 * GUESS_TOLERANCE):
+            return self.scale.most_useful_value
+        return self.scale.value(position)
 
     def _start(self, low: float, high: float) -> float:
         first = self.target.initial_value(self.parameter)
@@ -266,19 +263,19 @@ class CalibrationSearch:
         def excess(log_position: float) -> float:
             return self.target.rough_excess(self.rough(self.scale.value(math.exp(log_position))))
 
-        found = find_crossing(excess, math.log(low), math.log(high), absolute=absolute)
-        return math.exp(found.middle)
+        crossing = find_crossing(excess, math.log(low), math.log(high), absolute=absolute)
+        return math.exp(crossing.middle)
 
     def _find_crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
         if self.parameter.is_integer or not (self.target.uses_log_scale or self._starts_in_middle):
-            found = find_crossing(self.excess, low, high, guess=start, relative=self.relative)
-            return found.below, found.above
+            crossing = find_crossing(self.excess, low, high, guess=start, relative=self.relative)
+            return crossing.below, crossing.above
         ends = math.log(low), math.log(high)
-        found = find_crossing(
+        crossing = find_crossing(
             lambda x: self.excess(math.exp(x)), *ends, guess=math.log(start), relative=0.0, absolute=self.relative
         )
-        below = low if found.below == ends[0] else math.exp(found.below)
-        return below, high if found.above == ends[1] else math.exp(found.above)
+        below = low if crossing.below == ends[0] else math.exp(crossing.below)
+        return below, high if crossing.above == ends[1] else math.exp(crossing.above)
 
     def _search_beyond_jumps(self, below: float, above: float, high: float) -> tuple[float, float]:
         """Continues the search from the farthest multiple that meets the target, until none does."""
@@ -300,13 +297,13 @@ class CalibrationSearch:
         """Returns the value at a position, or the first more private one whose certified number meets the target."""
         least, step = self.scale.ends[0], 0
         while step < MAX_STEPS_BACK:
-            seen, value = self._try_position(position), self.scale.value(position)
+            tried, value = self._try_position(position), self.scale.value(position)
             if value in self.refused:
                 break
-            if seen.curve is not None and seen.excess.size <= 0:
-                reached = seen.excess.target_value or self.target.evaluate(seen.curve)
+            if tried.curve is not None and tried.excess.size <= 0:
+                reached = tried.excess.target_value or self.target.evaluate(tried.curve)
                 if self.target.is_met(reached):
-                    return CheckedSetting(value, seen.curve, reached, limit)
+                    return CheckedSetting(value, tried.curve, reached, limit)
                 step = max(step, _back_step(self.target.shortfall(reached)))
             if position <= least:
                 break
@@ -324,11 +321,8 @@ class CalibrationSearch:
         tuning = self.parameter
         if self.refused and len(self.refused) == len(self.seen):
             return ValueError(next(iter(self.refused.values())))
-        reason = f"no {tuning.name} from {tuning.minimum:g} to {tuning.maximum:g} is proved to give "
-        reason += f"{self.target}."
-        for refusal in list(self.refused.values())[-1:]:
-            reason += f" {refusal}"
-        return NotApplicable(CALIBRATE, reason)
+        reason = f"no {tuning.name} from {tuning.minimum:g} to {tuning.maximum:g} is proved to give {self.target}."
+        return NotApplicable(CALIBRATE, " ".join([reason, *list(self.refused.values())[-1:]]))
 
 
 LOCAL_EPSILON_NAME = "epsilon_local"
@@ -413,12 +407,10 @@ class Calibration(PrintableResult):
         """Returns the rows of the summary as (name, text)."""
         value = f"{self.value:,}" if isinstance(self.value, int) else repr(self.value)
         limit = [("limit", self.limit)] if self.limit else []
+        suffix = "" if self.curve.guarantee else UNPROVED_SUFFIX
         return [
             (self.setting, value),
-            (
-                "reached",
-                self.target.format_value(self.target_value) + ("" if self.curve.guarantee else UNPROVED_SUFFIX),
-            ),
+            ("reached", self.target.format_value(self.target_value) + suffix),
             ("target", str(self.target)),
             ("users", f"{self.users:,}"),
             *self.schedule.rows(),
@@ -466,7 +458,7 @@ def calibrate(
             ``rate``, it is the mechanism's.
         find: ``"epsilon_local"`` (the largest), ``"users"`` (the fewest; the most, if they are drawn out of ``of``),
             ``"rounds"`` (the most), ``"of"`` (the smallest population) or a setting that the mechanism lists in its
-            ``tuning``; by default the first of those.
+            ``tunable``; by default the first of those.
         epsilon_local: Local ε, if it is not searched.
         bound: Name of the bound, which must be a guarantee. Only ``"protocol-published"``, a protocol's own printed
             analysis, is searched without being one, and the result says so.
@@ -489,15 +481,15 @@ def calibrate(
     >>> sdp.calibrate(sdp.KRR(2.0, 16), find="users", target=sdp.RiskTarget(advantage=0.1)).value
     56
     """
-    aim = _resolve_target(target, epsilon, delta)
+    resolved = _resolve_target(target, epsilon, delta)
     tuning = _choose_parameter(randomizer, find)
     if rate is not None and "rate" in getattr(randomizer, "__dataclass_fields__", {}) and isinstance(randomizer, type):
         if of is not None:
-            raise ValueError(f"{CALIBRATE}: rate is a setting of {randomizer.__name__}; give users and of, not coins.")
+            raise ValueError(f"{CALIBRATE}: rate is a setting of {randomizer.__name__}; give users and of instead.")
         settings, rate = {**settings, "rate": rate}, None
     build = _choose_factory(randomizer, tuning, epsilon_local, settings)
     return search(
-        build, tuning, aim, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
+        build, tuning, resolved, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
         effort=effort,
     )  # fmt: skip
 
@@ -533,21 +525,21 @@ def search(
 ) -> Calibration:
     """Searches one setting of the randomizers that ``build`` makes: ``calibrate`` with the arguments already sorted.
 
-    ``came`` and ``failure`` describe a sample of which some may stay away, as in ``Participation``.
+    ``came`` and ``failure`` describe a sample in which some people do not respond, as in ``Participation``.
     """
     registry.check_effort(CALIBRATE, effort)
-    given = {"users": users, "rounds": rounds, "of": of, "rate": rate, "came": came, "failure": failure}
-    asked = _CalibrationRequest(build, tuning, given, bound, colluding, effort)
+    arguments = {"users": users, "rounds": rounds, "of": of, "rate": rate, "came": came, "failure": failure}
+    request = _CalibrationRequest(build, tuning, arguments, bound, colluding, effort)
     random_size = (rate is not None or came is not None) and isinstance(target, Target)
-    result = asked.find_by_fixed_size(target) if random_size else asked.find(target, given)
-    deployment = asked.prepare(target, given, effort)[0]
+    result = request.find_by_fixed_size(target) if random_size else request.find(target, arguments)
+    deployment = request.prepare(target, arguments, effort)[0]
     schedule = deployment.participation_at(result.value)
     value = schedule.expected_users if tuning is USERS_PARAMETER else result.value
     setting = LOCAL_EPSILON_NAME if tuning.name == "epsilon" else tuning.name
-    made, honest = build(result.value), schedule.participants - deployment.colluding
-    seen = deployment.disclosed_sample_curve(made, schedule, effort) if schedule.is_sampled else None
+    mechanism, honest = build(result.value), schedule.participants - deployment.colluding
+    disclosed = deployment.disclosed_sample_curve(mechanism, schedule, effort) if schedule.is_sampled else None
     return Calibration(
-        setting, value, made, result.curve, result.target_value, target, result.limit, honest, schedule, seen
+        setting, value, mechanism, result.curve, result.target_value, target, result.limit, honest, schedule, disclosed
     )
 
 
@@ -563,16 +555,16 @@ class _CalibrationRequest:
     effort: str
 
     def prepare(
-        self, target: CurveTarget, given: Mapping[str, Any], effort: str
+        self, target: CurveTarget, arguments: Mapping[str, Any], effort: str
     ) -> tuple[_Deployment, CalibrationSearch]:
-        return _prepare_search(self.build, self.parameter, target, given, self.bound, self.colluding, effort)
+        return _prepare_search(self.build, self.parameter, target, arguments, self.bound, self.colluding, effort)
 
-    def find(self, target: CurveTarget, given: Mapping[str, Any]) -> CheckedSetting:
+    def find(self, target: CurveTarget, arguments: Mapping[str, Any]) -> CheckedSetting:
         """Returns the value, first by bounds that take milliseconds; slower ones are used only near its result."""
-        _, quick = self.prepare(target, given, registry.QUICK_EFFORT)
+        _, quick = self.prepare(target, arguments, registry.QUICK_EFFORT)
         if self.bound != registry.BEST_BOUND_NAME or self.effort == registry.QUICK_EFFORT:
             return quick.run()
-        _, full = self.prepare(target, given, registry.FULL_EFFORT)
+        _, full = self.prepare(target, arguments, registry.FULL_EFFORT)
         try:
             known = quick.run()
         except NotApplicable:
@@ -584,23 +576,23 @@ class _CalibrationRequest:
 
         The curve of the random size takes many times as long and is larger by a nearly constant factor.
         """
-        assert isinstance(target, Target), "other targets are searched by the curve of what is run"
+        assert isinstance(target, Target)
         deployment, _ = self.prepare(target, self.fixed_arguments, self.effort)
-        fixed = {**self.fixed_arguments, "fixed_size": True}
-        factor, met = INITIAL_SIZE_FACTOR, None
+        with_fixed_size = {**self.fixed_arguments, "fixed_size": True}
+        factor, result = INITIAL_SIZE_FACTOR, None
         for _ in range(MAX_FACTOR_CORRECTIONS):
-            near = self.find(Target(target.epsilon / factor, target.delta), fixed)
+            near = self.find(Target(target.epsilon / factor, target.delta), with_fixed_size)
             curve = deployment.curve(near.value)
             reached = target.evaluate(curve)
             if target.is_met(reached):
-                met = CheckedSetting(near.value, curve, reached, near.limit)
+                result = CheckedSetting(near.value, curve, reached, near.limit)
                 if near.limit or reached.upper > target.epsilon * (1 - FACTOR_TOLERANCE):
                     break
             assert isinstance(near.target_value, BoundValue)
             factor = max(1.0, reached.upper / near.target_value.upper) * (1 + FACTOR_TOLERANCE / 4)
-        if met is None:
+        if result is None:
             raise NotApplicable(CALIBRATE, f"no {self.parameter.name} is proved to give {target}.")
-        return met
+        return result
 
 
 def guess(
@@ -616,33 +608,38 @@ def guess(
 
     ``share`` is the probability that a person takes part in a round.
     """
-    given = {"users": users, "rounds": rounds, "of": math.ceil(users / share), "rate": None}
-    return _prepare_search(build, tuning, target, given, registry.BEST_BOUND_NAME, 0, registry.QUICK_EFFORT)[1].guess()
+    arguments = {"users": users, "rounds": rounds, "of": math.ceil(users / share), "rate": None}
+    return _prepare_search(build, tuning, target, arguments, registry.BEST_BOUND_NAME, 0, registry.QUICK_EFFORT)[
+        1
+    ].guess()
 
 
 def _prepare_search(
     build: RandomizerFactory,
     tuning: TunableParameter,
     target: CurveTarget,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     bound: str,
     colluding: float,
     effort: str,
 ) -> tuple[_Deployment, CalibrationSearch]:
     """Returns the deployment and the search of its setting; raises ValueError if arguments contradict each other."""
-    lost = validation.count(CALIBRATE, "colluding", colluding, at_least=0)
-    named = tuning.name if tuning in PARTICIPATION_PARAMETERS else None
-    if named is not None and given.get(named) is not None:
-        raise ValueError(f"{CALIBRATE}: {named} is what is searched for, got {named} = {given[named]!r} too.")
-    if given["rate"] is not None:
+    colluding_count = validation.count(CALIBRATE, "colluding", colluding, at_least=0)
+    searched_name = tuning.name if tuning in PARTICIPATION_PARAMETERS else None
+    if searched_name is not None and arguments.get(searched_name) is not None:
+        value = arguments[searched_name]
+        raise ValueError(
+            f"{CALIBRATE}: {searched_name} is the searched setting; leave it out, got {searched_name} = {value!r}."
+        )
+    if arguments["rate"] is not None:
         if tuning is USERS_PARAMETER:
-            raise ValueError(f"{CALIBRATE}: how many users come follows from of and rate; find of instead.")
+            raise ValueError(f"{CALIBRATE}: the number of users follows from of and rate; find of instead.")
     elif tuning is not USERS_PARAMETER:
-        if given["users"] is None:
-            raise ValueError(f"{CALIBRATE}: users must be given, unless it is what is searched for.")
-        validation.count(CALIBRATE, "users", given["users"], at_least=lost + 1)
-    known = {name: value for name, value in given.items() if value is not None}
-    deployment = _Deployment(build, tuning, known, lost, bound, effort)
+        if arguments["users"] is None:
+            raise ValueError(f"{CALIBRATE}: users must be given, unless it is the searched setting.")
+        validation.count(CALIBRATE, "users", arguments["users"], at_least=colluding_count + 1)
+    known = {name: value for name, value in arguments.items() if value is not None}
+    deployment = _Deployment(build, tuning, known, colluding_count, bound, effort)
     searched = deployment.search_range()
     composed = tuning is ROUNDS_PARAMETER or deployment.participation_at(searched.minimum).rounds > 1
     return deployment, CalibrationSearch(
@@ -668,11 +665,10 @@ class _Deployment:
             most = validation.count(CALIBRATE, "of", of, at_least=self.colluding + 1) - self.colluding
             return dataclasses.replace(USERS_PARAMETER, more_is_more_private=False, maximum=most)
         if self.parameter is POPULATION_PARAMETER:
-            least = (
-                math.ceil(1 / parse_rate(CALIBRATE, rate))
-                if rate is not None
-                else validation.count(CALIBRATE, "users", users)
-            )
+            if rate is not None:
+                least = math.ceil(1 / parse_rate(CALIBRATE, rate))
+            else:
+                least = validation.count(CALIBRATE, "users", users)
             return dataclasses.replace(POPULATION_PARAMETER, minimum=max(least, self.colluding + 1))
         return self.parameter
 
@@ -683,11 +679,11 @@ class _Deployment:
             searched = {"users": int(value) + self.colluding}
         elif self.parameter in PARTICIPATION_PARAMETERS:
             searched = {self.parameter.name: int(value)}
-        given = {**self.fixed_arguments, **searched}
-        fixed = given.pop("fixed_size", False)
-        with validation.relabel_errors(CALIBRATE, SCHEDULE):
-            schedule = Participation(**given)
-        if not fixed:
+        arguments = {**self.fixed_arguments, **searched}
+        has_fixed_size = arguments.pop("fixed_size", False)
+        with validation.relabel_errors(CALIBRATE, "Participation"):
+            schedule = Participation(**arguments)
+        if not has_fixed_size:
             return schedule
         alike = schedule.scaled_to(schedule.participants)
         return Participation(schedule.participants, alike.of, rounds=schedule.rounds)
@@ -705,12 +701,12 @@ class _Deployment:
 
     def _round_curve(self, value: float) -> PrivacyCurve:
         with validation.relabel_errors(CALIBRATE, "amplify", "subsample", "poisson"):
-            made, schedule = self.build(value), self.participation_at(value).single_round()
-            return schedule.curve(made, bound=self.bound, colluding=self.colluding, effort=self.effort)
+            randomizer, schedule = self.build(value), self.participation_at(value).single_round()
+            return schedule.curve(randomizer, bound=self.bound, colluding=self.colluding, effort=self.effort)
 
-    def disclosed_sample_curve(self, made: Randomizer, schedule: Participation, effort: str) -> PrivacyCurve:
+    def disclosed_sample_curve(self, randomizer: Randomizer, schedule: Participation, effort: str) -> PrivacyCurve:
         """Returns the curve if everybody learns who was drawn."""
-        return schedule.disclosed_sample_curve(made, bound=self.bound, colluding=self.colluding, effort=effort)
+        return schedule.disclosed_sample_curve(randomizer, bound=self.bound, colluding=self.colluding, effort=effort)
 
     def log_deviation(self, value: float) -> float:
         """Returns the log standard deviation of the loss by a normal approximation, to guide the search; −∞ if unknown.
@@ -720,35 +716,35 @@ class _Deployment:
         """
         schedule = self.participation_at(value)
         honest = schedule.participants - self.colluding
-        around = 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
+        log_share = 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
         try:
-            made = self.build(value)
-            own = aggregate_noise_deviation(made, honest)
-            if own is not None:
-                return math.log(own) + around
-            known = made.variation_ratio()
+            randomizer = self.build(value)
+            noise_deviation = aggregate_noise_deviation(randomizer, honest)
+            if noise_deviation is not None:
+                return math.log(noise_deviation) + log_share
+            parameters = randomizer.variation_ratio()
         except (TypeError, ValueError):
             # At the ends of a search some randomizers, or their parts, cannot be built.
             return -math.inf
-        if known.beta == 0:
+        if parameters.beta == 0:
             return -math.inf
-        p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-        hidden: float = made.hiding_messages(honest)
-        if isinstance(made, HasNoisyMessages):
-            others, chance = made.count_noisy_messages(int(hidden))
+        p_share = 1.0 if math.isinf(parameters.p) else (parameters.p - 1) / parameters.p
+        hidden: float = randomizer.hiding_messages(honest)
+        if isinstance(randomizer, HasNoisyMessages):
+            others, chance = randomizer.count_noisy_messages(int(hidden))
             hidden += others * float(chance)
-        return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / hidden) + around
+        return 0.5 * math.log(2 * parameters.beta * max(parameters.q_pair) * p_share / hidden) + log_share
 
 
-def aggregate_noise_deviation(made: Randomizer, users: int) -> float | None:
+def aggregate_noise_deviation(randomizer: Randomizer, users: int) -> float | None:
     """Returns about the standard deviation of the loss if a protocol, or all of its parts, knows it; else None."""
-    if isinstance(made, HasAggregateLoss):
-        return made.aggregate_loss(made.hiding_messages(users)).deviation()
-    if not isinstance(made, HasParts):
+    if isinstance(randomizer, HasAggregateLoss):
+        return randomizer.aggregate_loss(randomizer.hiding_messages(users)).deviation()
+    if not isinstance(randomizer, HasParts):
         return None
-    found = [(aggregate_noise_deviation(part, users), times) for part, times in made.parts()]
-    squares = [times * one**2 for one, times in found if one is not None]
-    return math.sqrt(sum(squares)) if len(squares) == len(found) else None
+    deviations = [(aggregate_noise_deviation(part, users), times) for part, times in randomizer.parts()]
+    squares = [times * one**2 for one, times in deviations if one is not None]
+    return math.sqrt(sum(squares)) if len(squares) == len(deviations) else None
 
 
 def _choose_parameter(randomizer: Any, find: str | None) -> TunableParameter:
@@ -777,7 +773,7 @@ def find_parameter(known: Sequence[TunableParameter], find: str | None) -> Tunab
     if find is None:
         return next(iter(names.values()))
     if find not in names:
-        raise ValueError(f"{CALIBRATE}: what to find must be one of {', '.join(names)}, got {find!r}.")
+        raise ValueError(f"{CALIBRATE}: find must be one of {', '.join(names)}, got {find!r}.")
     return names[find]
 
 
@@ -790,17 +786,17 @@ def _choose_factory(
             raise ValueError(f"{CALIBRATE}: a finished mechanism takes no further settings, got {randomizer!r}.")
         return lambda value: randomizer
     if tuning.name in settings:
-        raise ValueError(f"{CALIBRATE}: {tuning.name} is what is searched for; leave it out of the settings.")
+        raise ValueError(f"{CALIBRATE}: {tuning.name} is the searched setting; leave it out of the settings.")
     if tuning.name == "epsilon":
         if epsilon_local is not None:
-            raise ValueError(f"{CALIBRATE}: epsilon_local is what is searched for, got {epsilon_local!r} too.")
+            raise ValueError(
+                f"{CALIBRATE}: epsilon_local is the searched setting; leave it out, got {epsilon_local!r}."
+            )
         return lambda value: randomizer(value, **settings)
-    if epsilon_local is None and LOCAL_EPSILON_PARAMETER.name in [
-        known.name for known in _tunable_parameters(randomizer)
-    ]:
-        raise ValueError(f"{CALIBRATE}: epsilon_local must be given, unless it is what is searched for.")
+    if epsilon_local is None and "epsilon" in [known.name for known in _tunable_parameters(randomizer)]:
+        raise ValueError(f"{CALIBRATE}: epsilon_local must be given, unless it is the searched setting.")
     local = () if epsilon_local is None else (epsilon_local,)
     if tuning in PARTICIPATION_PARAMETERS:
-        made = randomizer(*local, **settings)
-        return lambda value: made
+        mechanism = randomizer(*local, **settings)
+        return lambda value: mechanism
     return lambda value: randomizer(*local, **settings, **{tuning.name: value})

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
 from typing import ClassVar
@@ -60,34 +60,91 @@ class CurveTarget(ABC):
 
     @abstractmethod
     def excess(self, curve: PrivacyCurve, *, composed: bool = False) -> Excess:
-        """Returns the distance of a curve from the target, by certified numbers; ``composed`` allows a shortcut."""
+        """Returns the distance of a curve from the target, by certified numbers.
+
+        Args:
+            curve: The privacy curve.
+            composed: True for a composed curve, which may be measured in a faster way.
+
+        Returns:
+            The distance, at most 0 if the target is met.
+        """
 
     @abstractmethod
     def evaluate(self, curve: PrivacyCurve) -> TargetValue:
-        """Returns the certified number that the target limits."""
+        """Returns the certified number that the target limits.
+
+        Args:
+            curve: The privacy curve.
+
+        Returns:
+            The certified ε or attack risk.
+        """
 
     @abstractmethod
     def is_met(self, reached: TargetValue) -> bool:
-        """Returns True if that number is within the limit."""
+        """Returns True if a number is within the limit.
+
+        Args:
+            reached: Value of ``evaluate``.
+
+        Returns:
+            True if the target is met.
+        """
 
     @abstractmethod
     def shortfall(self, reached: TargetValue) -> float:
-        """Returns the amount by which a number misses the limit, as a share of it: how far the search steps back."""
+        """Returns the amount by which a number misses the limit, as a share of it; the search steps back by it.
+
+        Args:
+            reached: Value of ``evaluate``.
+
+        Returns:
+            The share, negative if the target is met.
+        """
 
     @abstractmethod
     def rough_excess(self, log_deviation: float) -> float:
-        """Returns an unproved estimate of the distance for a normal loss of this log standard deviation."""
+        """Returns an unproved estimate of the distance for a normal loss.
+
+        Args:
+            log_deviation: Logarithm of the standard deviation of the loss.
+
+        Returns:
+            About the logarithm of its ratio to the deviation that just meets the target.
+        """
 
     @abstractmethod
     def format_value(self, reached: TargetValue) -> str:
-        """Returns the number in few digits, rounded so that the text still holds."""
+        """Returns a number in seven digits, rounded so that the text still holds.
+
+        Args:
+            reached: Value of ``evaluate``.
+
+        Returns:
+            The text.
+        """
 
     def limit_range(self, tuning: TunableParameter) -> TunableParameter:
-        """Returns the range in which a setting is searched."""
+        """Returns a setting with the range in which it is searched.
+
+        Args:
+            tuning: The setting that is searched.
+
+        Returns:
+            The same setting, perhaps with a smaller range.
+        """
         return tuning
 
     def initial_value(self, tuning: TunableParameter) -> float | None:
-        """Returns the value to try first; None to start from the normal approximation."""
+        """Returns the value to try first.
+
+        Args:
+            tuning: The setting that is searched.
+
+        Returns:
+            The value; None to start from the normal approximation.
+        """
         del tuning
         return None
 
@@ -108,28 +165,19 @@ class Target(CurveTarget):
     ε = 1 at δ = 1e-8
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float = field(metadata=validation.checked(validation.positive_finite))
+    delta: float = field(metadata=validation.checked(validation.open_probability))
 
     sharpness: ClassVar[Sharpness] = Sharpness(real=2e-5, composed=3e-4, whole=1e-7)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validation.positive_finite("Target", "epsilon", self.epsilon))
-        object.__setattr__(self, "delta", validation.open_probability("Target", "delta", self.delta))
+        validation.check_fields(self)
 
     def __str__(self) -> str:
         return f"ε = {format_exact(self.epsilon)} at δ = {format_exact(self.delta)}"
 
     def excess(self, curve: PrivacyCurve, *, composed: bool = False) -> Excess:
-        """Returns the distance of the certified δ at ε, nearly linear in the setting; of ε at δ for a composed curve.
-
-        Args:
-            curve: The privacy curve.
-            composed: True for a composed curve, of which ε at δ is faster.
-
-        Returns:
-            The distance, at most 0 if the target is met.
-        """
+        """Returns the distance of the certified δ at ε, nearly linear in the setting, or of ε for a composed curve."""
         if composed:
             value = self.evaluate(curve)
             return Excess(
@@ -147,60 +195,22 @@ class Target(CurveTarget):
         return curve.delta(self.epsilon).upper if lower <= self.delta < upper else upper
 
     def evaluate(self, curve: PrivacyCurve) -> BoundValue:
-        """Returns the certified ε at the target's δ.
-
-        Args:
-            curve: The privacy curve.
-
-        Returns:
-            The value of ε.
-        """
+        """Returns the certified ε at the target's δ."""
         return curve.epsilon(self.delta)
 
     def is_met(self, reached: TargetValue) -> bool:
-        """Returns True if ε is at most the target's.
-
-        Args:
-            reached: Value of ``evaluate``.
-
-        Returns:
-            True if the target is met.
-        """
         assert isinstance(reached, BoundValue)
         return reached.upper <= self.epsilon
 
     def shortfall(self, reached: TargetValue) -> float:
-        """Returns the amount by which ε exceeds the target's, as a share of it.
-
-        Args:
-            reached: Value of ``evaluate``.
-
-        Returns:
-            The share, negative if the target is met.
-        """
         assert isinstance(reached, BoundValue)
         return reached.upper / self.epsilon - 1
 
     def format_value(self, reached: TargetValue) -> str:
-        """Returns ε in seven digits, rounded up.
-
-        Args:
-            reached: Value of ``evaluate``.
-
-        Returns:
-            The text.
-        """
         return format_epsilon_equation(float(reached), 7)
 
     def rough_excess(self, log_deviation: float) -> float:
-        """Estimates the distance for a normal loss, where ε is about the quantile of δ times the deviation.
-
-        Args:
-            log_deviation: Logarithm of the standard deviation of the loss.
-
-        Returns:
-            The logarithm of the ratio of ε to the target's.
-        """
+        """Estimates the distance for a normal loss, where ε is about the quantile of δ times the deviation."""
         reach = max(0.5, math.sqrt(-2.0 * math.log(self.delta)) - 1.5)
         return log_deviation + math.log(reach) - math.log(self.epsilon)
 
@@ -313,28 +323,12 @@ class RiskTarget(CurveTarget):
     # --- Comparison with a curve ---
 
     def excess(self, curve: PrivacyCurve, *, composed: bool = False) -> Excess:
-        """Returns the distance of the certified risk from the limit.
-
-        Args:
-            curve: The privacy curve.
-            composed: Ignored.
-
-        Returns:
-            The distance, at most 0 if the target is met.
-        """
         del composed
         risk = self.evaluate(curve)
         return Excess(self._distance(risk), risk)
 
     def evaluate(self, curve: PrivacyCurve) -> Risk:
-        """Returns the certified number that the target limits.
-
-        Args:
-            curve: The privacy curve.
-
-        Returns:
-            The attack risk.
-        """
+        """Returns the certified attack risk."""
         risk = AttackRisk(curve)
         if self.advantage is not None:
             return risk.advantage()
@@ -345,36 +339,12 @@ class RiskTarget(CurveTarget):
         return risk.tpr(_require_float(self.fpr))
 
     def is_met(self, reached: TargetValue) -> bool:
-        """Returns True if the risk is within the limit.
-
-        Args:
-            reached: Value of ``evaluate``.
-
-        Returns:
-            True if the target is met.
-        """
         return self._distance(reached) <= 0
 
     def shortfall(self, reached: TargetValue) -> float:
-        """Returns the amount by which the risk misses the limit, as a share of it.
-
-        Args:
-            reached: Value of ``evaluate``.
-
-        Returns:
-            The share, negative if the target is met.
-        """
         return self._distance(reached) / self.limit
 
     def format_value(self, reached: TargetValue) -> str:
-        """Returns the risk in seven digits, rounded so that the text still holds.
-
-        Args:
-            reached: Value of ``evaluate``.
-
-        Returns:
-            The text.
-        """
         value = float(reached)
         # A lower bound is rounded down.
         shown = (
@@ -390,36 +360,13 @@ class RiskTarget(CurveTarget):
     # --- Guidance of the search ---
 
     def limit_range(self, tuning: TunableParameter) -> TunableParameter:
-        """Limits the search of a local ε to [1e-4, 20].
-
-        Args:
-            tuning: The setting that is searched.
-
-        Returns:
-            The setting with its range.
-        """
+        """Returns the setting, a local ε limited to [1e-4, 20]."""
         return restrict_range(tuning, MIN_LOCAL_EPSILON, MAX_LOCAL_EPSILON) if tuning.name == "epsilon" else tuning
 
     def initial_value(self, tuning: TunableParameter) -> float | None:
-        """Returns the first local ε to try, or None for other settings.
-
-        Args:
-            tuning: The setting that is searched.
-
-        Returns:
-            1 for a local ε, else None.
-        """
         return INITIAL_LOCAL_EPSILON if tuning.name == "epsilon" else None
 
     def rough_excess(self, log_deviation: float) -> float:
-        """Estimates the distance from the target for a normal loss.
-
-        Args:
-            log_deviation: Logarithm of the standard deviation of the loss.
-
-        Returns:
-            The logarithm of its ratio to the deviation that just meets the target.
-        """
         return log_deviation - self._log_deviation
 
     @cached_property

@@ -16,8 +16,8 @@ from shuffledp_verify.arithmetic import Refuted
 from shuffledp_verify.claim import FORMAT, FORMAT_VERSION, MAX_EPSILON, SOFTWARE_NAMES, parse_claim, read_claim_text
 from shuffledp_verify.decision import MessageCallback
 
+from shuffledp._core import __version__
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, PrintableResult, Row
-from shuffledp._core.version import __version__
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.evidence import (
     MechanismEvidence,
@@ -110,8 +110,8 @@ class Claim(ReadClaim, PrintableResult):
     @property
     def origin(self) -> str | None:
         """The file or module, and the class, of a mechanism that is not part of shuffledp; None for the others."""
-        said: str | None = self.randomizer.get("origin")
-        return said
+        origin: str | None = self.randomizer.get("origin")
+        return origin
 
     @property
     def heading(self) -> str:
@@ -119,11 +119,11 @@ class Claim(ReadClaim, PrintableResult):
 
     def summary(self) -> list[Row]:
         """Returns the rows of the summary as (name, text)."""
-        whose = [] if self.origin is None else [("law of", f"{self.origin}: not of shuffledp")]
+        origin = [] if self.origin is None else [("law of", f"{self.origin}: not of shuffledp")]
         return [
             ("claim", self.statement),
             ("randomizer", format_randomizer(self.randomizer)),
-            *whose,
+            *origin,
             ("bound", f"{self.bound}: {self.theorem}"),
             *self.evidence.summary_rows(),
             ("software", ", ".join(f"{name} {number}" for name, number in self.software.items())),
@@ -139,16 +139,17 @@ def build_claim(
     delta: float | None = None,
     margin: Decimal | None = None,
 ) -> Claim:
-    """Returns the claim of a curve's value: ε at the given ``delta``, or δ at the given ``epsilon``.
+    """Returns the claim of a curve's value: ε at ``delta``, or δ at ``epsilon``.
 
     ``users`` counts the honest users, whatever the number of their messages. ``margin`` is the relative amount by which
     the value is raised, by default the least of its bound.
     """
     kind = require_evidence_class(randomizer, value)
     claimed = raise_pair(value.upper, epsilon, delta, kind.margins(delta)[0] if margin is None else margin)
-    words = kind.describe_randomizer(randomizer)
     evidence = kind.from_randomizer(randomizer, users, value.bound, claimed[0])
-    return Claim(words, users, *claimed, value.bound, value.theorem, software_versions(), evidence)
+    return Claim(
+        kind.describe_randomizer(randomizer), users, *claimed, value.bound, value.theorem, software_versions(), evidence
+    )
 
 
 def require_evidence_class(randomizer: Randomizer, value: BoundValue) -> type[MechanismRoundEvidence]:
@@ -179,7 +180,7 @@ def raise_pair(upper: float, epsilon: float | None, delta: float | None, margin:
 
 
 def round_up_with_margin(value: float, margin: Decimal) -> Decimal:
-    """Raises the value by a share of itself, and then to the next number of seven digits."""
+    """Returns the value raised by a share of itself, and then to the next number of seven digits."""
     if math.isinf(value):
         return Decimal("Infinity")
     return Context(prec=GUARANTEE_DIGITS, rounding=ROUND_CEILING).plus(Decimal(value) * (1 + margin))
@@ -190,8 +191,8 @@ def software_versions() -> dict[str, str]:
     # Importing it takes longer than the rest of this module.
     from importlib.metadata import version
 
-    found = (__version__, version("python-flint"), np.__version__, platform.python_version())
-    return dict(zip(SOFTWARE_NAMES, found, strict=True))
+    versions = (__version__, version("python-flint"), np.__version__, platform.python_version())
+    return dict(zip(SOFTWARE_NAMES, versions, strict=True))
 
 
 # --- Reading ---
@@ -220,9 +221,8 @@ def parse_mechanism_claim(text: str) -> Claim:
 # --- Verification ---
 #
 # The file is trusted only for its question: which randomizer, how many users, which bound, which (ε, δ). The blankets
-# or
-# parameters of a mechanism, its table and its number of hiding messages come from the same class that the engine uses.
-# The law is rebuilt and compared with the claimed one, and D ≤ δ is proved for it.
+# or parameters of a mechanism, its table and its number of hiding messages come from the same class that the engine
+# uses. The law is rebuilt and compared with the claimed one, and D ≤ δ is proved for it.
 
 
 def verify(claim: Claim | str | PathLike[str], notice: MessageCallback = lambda text: None) -> Finding:
@@ -259,8 +259,8 @@ def verify(claim: Claim | str | PathLike[str], notice: MessageCallback = lambda 
 def _check_bound(claim: Claim) -> None:
     """Refutes a claim whose bound does not exist, is not a guarantee or has another theorem."""
     if claim.bound not in claim.evidence.bounds:
-        what = "no numeric bound that guarantees" if claim.bound in BOUNDS_BY_NAME else "unknown"
-        raise Refuted(f"the bound {claim.bound!r} is {what}; expected one of {', '.join(provable_bounds())}.")
+        status = "no numeric bound that guarantees" if claim.bound in BOUNDS_BY_NAME else "unknown"
+        raise Refuted(f"the bound {claim.bound!r} is {status}; expected one of {', '.join(provable_bounds())}.")
     theorem = claim.evidence.theorem(claim)
     if claim.theorem != theorem:
         raise Refuted(f"the theorem of {claim.bound} is {theorem!r}, got {claim.theorem!r}.")

@@ -105,30 +105,30 @@ class MechanismMismatch(Exception):
 
 def describe_randomizer(randomizer: Randomizer) -> dict[str, Any]:
     """Returns a description of the randomizer that can be read back, or raises ValueError if there is none."""
-    words = _build_description(randomizer)
-    if "origin" in words:
-        _check_same_law(randomizer, build_mechanism(words))
-    return words
+    description = _build_description(randomizer)
+    if "origin" in description:
+        _check_same_law(randomizer, build_mechanism(description))
+    return description
 
 
 def _build_description(randomizer: Randomizer) -> dict[str, Any]:
     if isinstance(randomizer, VariationRatio):
-        named = randomizer.describe()
-        return {"parameters": format_parameters(named)}
+        return {"parameters": format_parameters(randomizer.describe())}
     if type(randomizer) is FromTable:
         return {"table": randomizer.matrix.tolist()}
     if isinstance(randomizer, Mechanism):
         settings = randomizer.settings()
-        found: dict[str, Any] = {"mechanism": randomizer.name}
+        description: dict[str, Any] = {"mechanism": randomizer.name}
         if "epsilon" in settings:
-            found["epsilon"] = settings.pop("epsilon")
-        found["settings"] = settings
+            description["epsilon"] = settings.pop("epsilon")
+        description["settings"] = settings
         origin = plugins.origin(type(randomizer))
         if origin is not None:
-            found["origin"] = origin
+            description["origin"] = origin
         try:
-            if json.loads(json.dumps(found)) == found and type(build_mechanism(found)) is type(randomizer):
-                return found
+            is_json = json.loads(json.dumps(description)) == description
+            if is_json and type(build_mechanism(description)) is type(randomizer):
+                return description
         except (TypeError, ValueError):
             pass
     raise ValueError(f"certificate: expected a randomizer that can be written down, got {type(randomizer).__name__}.")
@@ -157,17 +157,19 @@ def _check_same_law(randomizer: Randomizer, again: Randomizer) -> None:
         )
 
 
-def format_randomizer(words: Mapping[str, Any]) -> str:
+def format_randomizer(description: Mapping[str, Any]) -> str:
     """Returns the randomizer on one line."""
-    if "table" in words:
-        rows = words["table"]
+    if "table" in description:
+        rows = description["table"]
         return f"a table of {len(rows)} inputs and {len(rows[0])} messages"
-    named = dict(words.get("parameters") or words["settings"])
-    if "epsilon" in words:
-        named = {"epsilon": words["epsilon"], **named}
-    if "local" in words:
-        named["local"] = words["local"]
-    return f"{words.get('mechanism', 'parameters')}: {', '.join(f'{name} = {text}' for name, text in named.items())}"
+    named = dict(description.get("parameters") or description["settings"])
+    if "epsilon" in description:
+        named = {"epsilon": description["epsilon"], **named}
+    if "local" in description:
+        named["local"] = description["local"]
+    return (
+        f"{description.get('mechanism', 'parameters')}: {', '.join(f'{name} = {text}' for name, text in named.items())}"
+    )
 
 
 # --- Reading ---
@@ -179,44 +181,44 @@ def read_description(value: Any) -> dict[str, Any]:
         kind = catalogue.find(str(value.get("mechanism")))
         if kind is not None:
             return read_mechanism(value, takes_epsilon=catalogue.takes_epsilon(kind))
-    # For an unknown name, build raises the error.
+    # For an unknown name, ``build_mechanism`` raises the error.
     return read_randomizer(value)
 
 
 # --- Rebuilding ---
 
 
-def build_mechanism(words: Mapping[str, Any]) -> Mechanism:
+def build_mechanism(description: Mapping[str, Any]) -> Mechanism:
     """Returns the mechanism of a description, or raises ValueError."""
-    if "table" in words:
-        return FromTable(words["table"])
-    name = words["mechanism"]
+    if "table" in description:
+        return FromTable(description["table"])
+    name = description["mechanism"]
     kind = catalogue.find(name)
     if kind is None:
         names = ", ".join([*catalogue.all_mechanisms(), *plugins.plugin_names()])
         raise ValueError(f"certificate: mechanism must be one of {names}, got {name!r}.")
     known = {one.name for one in catalogue.settings_fields(kind)}
-    for key in words["settings"]:
+    for key in description["settings"]:
         if key not in known:
             raise ValueError(f"certificate: {name} has no setting {key!r}.")
     try:
-        return catalogue.construct(kind, words.get("epsilon"), words["settings"])
+        return catalogue.construct(kind, description.get("epsilon"), description["settings"])
     except TypeError as error:
         raise ValueError(f"certificate: {name}: {error}.") from None
 
 
-def rebuild_mechanism(words: Mapping[str, Any]) -> tuple[Mechanism, str]:
+def rebuild_mechanism(description: Mapping[str, Any]) -> tuple[Mechanism, str]:
     """Returns the mechanism of a claim, and a remark if it is not part of shuffledp.
 
-    Raises Stranger if the class of that name here is not the claimed one.
+    Raises MechanismMismatch if the class of that name here is not the claimed one.
     """
-    mechanism = build_mechanism(words)
-    here, claimed = plugins.origin(type(mechanism)), words.get("origin")
+    mechanism = build_mechanism(description)
+    here, claimed = plugins.origin(type(mechanism)), description.get("origin")
     if here == claimed:
         return mechanism, "" if here is None else f", both as stated by {here}, which is not of shuffledp"
     ours = "shuffledp"
     raise MechanismMismatch(
-        f"the claim is about {words['mechanism']!r} of {claimed or ours}, "
+        f"the claim is about {description['mechanism']!r} of {claimed or ours}, "
         f"and the one of that name here is of {here or ours}."
     )
 
@@ -230,8 +232,7 @@ def count_hiding_messages(randomizer: Randomizer, users: int) -> int:
 
 
 class MechanismEvidence(ReadEvidence):
-    """Evidence that is compared with the mechanism, of one round (``MechanismRoundEvidence``) or of several
-    (``MechanismRoundsEvidence``)."""
+    """Evidence that is compared with the mechanism; ``MechanismRoundEvidence`` is that of a claim of one round."""
 
     def summary_rows(self) -> list[tuple[str, str]]:
         """Returns the rows of the summary besides those of every claim."""
@@ -243,7 +244,7 @@ class MechanismEvidence(ReadEvidence):
 
     @abstractmethod
     def prove_or_raise(self, claim: Claim, notice: MessageCallback) -> Finding:
-        """Proves the claim again, or raises Refuted, Stranger or TooManyCases with the reason why not."""
+        """Proves the claim again, or raises Refuted, MechanismMismatch or TooManyCases with the reason why not."""
 
     def prove(self, claim: Claim, notice: MessageCallback) -> Finding:
         """Proves the claim again, after its bound and theorem were checked."""
@@ -251,10 +252,10 @@ class MechanismEvidence(ReadEvidence):
             return self.prove_or_raise(claim, notice)
         except Refuted as refuted:
             return Finding(Verdict.NO, str(refuted), "the law, rebuilt")
-        except MechanismMismatch as stranger:
-            return Finding(Verdict.OPEN, str(stranger), "whose law it is")
-        except TooManyCases as many:
-            return Finding(Verdict.OPEN, str(many), "how many laws there are")
+        except MechanismMismatch as mismatch:
+            return Finding(Verdict.OPEN, str(mismatch), "whose law it is")
+        except TooManyCases as excess:
+            return Finding(Verdict.OPEN, str(excess), "how many laws there are")
 
 
 class MechanismRoundEvidence(RoundEvidence, MechanismEvidence):
@@ -281,8 +282,7 @@ class MechanismRoundEvidence(RoundEvidence, MechanismEvidence):
 
     @classmethod
     def serves(cls, randomizer: Randomizer, bound: str) -> bool:
-        """Returns True if a claim of this bound is of this kind, provided that it is of none before it in
-        ``MECHANISM_EVIDENCE_CLASSES``."""
+        """Returns True if a claim of this bound is of this kind, unless it is of an earlier kind in the list."""
         return bound in cls.bounds
 
     @classmethod
@@ -366,7 +366,7 @@ class MechanismNoiseEvidence(NoiseEvidence, MechanismRoundEvidence):
     def rebuild_proof(self, claim: Claim) -> NoiseProof:
         if "mechanism" not in claim.randomizer:
             raise Refuted(f"the bound {claim.bound!r} needs a protocol with noise of its own.")
-        mechanism, whose = rebuild_mechanism(claim.randomizer)
+        mechanism, remark = rebuild_mechanism(claim.randomizer)
         if isinstance(mechanism, HasParts) != (claim.bound == COMPOSED_PARTS):
             raise Refuted(f"the bound {claim.bound!r} is not one of {claim.randomizer['mechanism']}.")
 
@@ -379,23 +379,23 @@ class MechanismNoiseEvidence(NoiseEvidence, MechanismRoundEvidence):
             raise Refuted(str(error).removeprefix("certificate: ")) from None
         if len(truth) != len(self.noises):
             raise Refuted(f"there are {len(self.noises)} noises in the file and {len(truth)} in truth.")
-        for number, (said, found) in enumerate(zip(self.noises, truth, strict=True), 1):
-            _check_same(f"noise {number}: ", said.to_document(), found.to_document())
-        return NoiseProof(noises, f"numbers of the noise from the mechanism{whose}")
+        for number, (claimed, rebuilt) in enumerate(zip(self.noises, truth, strict=True), 1):
+            _check_same(f"noise {number}: ", claimed.to_document(), rebuilt.to_document())
+        return NoiseProof(noises, f"numbers of the noise from the mechanism{remark}")
 
 
 def _losses(randomizer: Randomizer, users: int) -> list[tuple[AggregateNoiseLoss, int]]:
     """Returns the loss of each part with its multiplicity, or raises ValueError if it is not known."""
     parts = randomizer.parts() if isinstance(randomizer, HasParts) else [(randomizer, 1)]
-    found = []
+    losses = []
     for part, times in parts:
         if not isinstance(part, HasAggregateLoss):
             raise ValueError(f"certificate: {type(part).__name__} has no noise with a law of its own.")
         try:
-            found.append((part.aggregate_loss(count_hiding_messages(part, users)), times))
+            losses.append((part.aggregate_loss(count_hiding_messages(part, users)), times))
         except NotApplicable as error:
             raise ValueError(f"certificate: {error.reason}") from None
-    return found
+    return losses
 
 
 def _noise_facts(randomizer: Randomizer, users: int) -> list[tuple[Facts, int]]:
@@ -417,21 +417,18 @@ def _noise_texts(randomizer: Randomizer, users: int) -> tuple[NoiseText, ...]:
 
 
 def _format_facts(facts: Facts) -> FactsText:
-    return {
-        name: said if isinstance(said, str) else str(said) if isinstance(said, Fraction) else _format_facts(said)
-        for name, said in facts.items()
-    }
+    return {name: _format_facts(fact) if isinstance(fact, Mapping) else str(fact) for name, fact in facts.items()}
 
 
-def _check_same(what: str, said: Mapping[str, Any], truth: Mapping[str, Any]) -> None:
-    """Refutes at the first difference."""
-    for name in (*truth, *said):
-        if name not in said or name not in truth:
-            raise Refuted(f"{what}{name} is only in {'truth' if name in truth else 'the file'}.")
-        if isinstance(truth[name], Mapping) and isinstance(said[name], Mapping):
-            _check_same(what, said[name], truth[name])
-        elif said[name] != truth[name]:
-            raise Refuted(f"{what}{name} is {said[name]} in the file and {truth[name]} in truth.")
+def _check_same(label: str, claimed: Mapping[str, Any], truth: Mapping[str, Any]) -> None:
+    """Refutes the claim at the first difference."""
+    for name in (*truth, *claimed):
+        if name not in claimed or name not in truth:
+            raise Refuted(f"{label}{name} is only in {'truth' if name in truth else 'the file'}.")
+        if isinstance(truth[name], Mapping) and isinstance(claimed[name], Mapping):
+            _check_same(label, claimed[name], truth[name])
+        elif claimed[name] != truth[name]:
+            raise Refuted(f"{label}{name} is {claimed[name]} in the file and {truth[name]} in truth.")
 
 
 # --- Blankets and parameters ---
@@ -456,19 +453,19 @@ class MechanismBlanketEvidence(BlanketEvidence, MechanismRoundEvidence):
         return cls(format_laws(randomizer, users, bound, epsilon), messages=optional_message_count(randomizer, users))
 
     def rebuild_proof(self, claim: Claim) -> BlanketProof:
-        words = claim.randomizer
-        if "parameters" in words:
+        description = claim.randomizer
+        if "parameters" in description:
             if claim.bound == OPTIMAL:
                 raise Refuted(f"the bound {OPTIMAL!r} needs a randomizer, not parameters.")
             self.check_no_messages()
-            parameters = VariationRatioParameters.from_description(words["parameters"]).for_bound(claim.bound)
+            parameters = VariationRatioParameters.from_description(description["parameters"]).for_bound(claim.bound)
             compare_laws("direction", self.law, parameters.laws(exponential_upper_bound(claim)))
             return BlanketProof(parameters.laws, int, "law from the parameters")
-        mechanism, whose = rebuild_mechanism(words)
+        mechanism, remark = rebuild_mechanism(description)
         self.check_messages(mechanism, claim.users)
         kinds = enumerate_pair_kinds(mechanism)
         checked = "law from the mechanism" if kinds is None else "law checked against the table of all its messages"
-        return build_blanket_proof(mechanism, claim, self.law, checked + whose, kinds or ())
+        return build_blanket_proof(mechanism, claim, self.law, checked + remark, kinds or ())
 
 
 def format_laws(randomizer: Randomizer, users: int, bound: str, epsilon: float) -> LawText:
@@ -525,13 +522,13 @@ def enumerate_pair_kinds(mechanism: Mechanism) -> list[PairKind] | None:
     place = {number: index for index, number in enumerate(numbers)}
     short = [[place[number] for number in row] for row in rows]
     least = [place[number] for number in table.blanket]
-    found = {
+    kinds = {
         frozenset(Counter(zip(first, second, least, strict=True)).items()): None
         for i, first in enumerate(short)
         for j, second in enumerate(short)
         if i != j
     }
-    return [tuple(((numbers[a], numbers[b], numbers[h]), count) for (a, b, h), count in sorted(kind)) for kind in found]
+    return [tuple(((numbers[a], numbers[b], numbers[h]), count) for (a, b, h), count in sorted(kind)) for kind in kinds]
 
 
 def blanket_laws(randomizer: Randomizer) -> list[Law]:
@@ -539,8 +536,8 @@ def blanket_laws(randomizer: Randomizer) -> list[Law]:
     result: list[Law] = []
     with precision(BALL_BITS):
         for pair in randomizer.blankets():
-            for way in (pair,) if pair.symmetric else (pair, pair.swapped()):
-                result.append(rebuild_classes(way))
+            for direction in (pair,) if pair.symmetric else (pair, pair.swapped()):
+                result.append(rebuild_classes(direction))
     return result
 
 
@@ -559,10 +556,10 @@ class ChosenInputs(Neighbours):
     @classmethod
     def from_mechanism(cls, mechanism: Randomizer, pair: Any, diameter: float | None) -> ChosenInputs:
         """Chooses the inputs as ``amplify`` does."""
-        found = restrict_to_inputs(mechanism, pair, diameter)
-        assert isinstance(found, Neighbours)
+        neighbours = restrict_to_inputs(mechanism, pair, diameter)
+        assert isinstance(neighbours, Neighbours)
         inputs = (DIAMETER, float(diameter)) if diameter is not None else (PAIR, tuple(map(_to_json_input, pair)))
-        return cls(found.parameters, found.blanket_pairs, found.attack_pairs, mechanism, (inputs,))
+        return cls(neighbours.parameters, neighbours.blanket_pairs, neighbours.attack_pairs, mechanism, (inputs,))
 
 
 @dataclass(frozen=True)
@@ -592,7 +589,7 @@ class MechanismPairEvidence(PairEvidence, MechanismRoundEvidence):
     def rebuild_proof(self, claim: Claim) -> RoundProof:
         if "mechanism" not in claim.randomizer:
             raise Refuted("inputs are those of a mechanism, and none is named.")
-        mechanism, whose = rebuild_mechanism(claim.randomizer)
+        mechanism, remark = rebuild_mechanism(claim.randomizer)
         if not isinstance(mechanism, HasNeighbours):
             raise Refuted(f"{claim.randomizer['mechanism']} says nothing of chosen inputs.")
         try:
@@ -600,7 +597,7 @@ class MechanismPairEvidence(PairEvidence, MechanismRoundEvidence):
         except (TypeError, ValueError) as error:
             raise Refuted(f"the inputs are not the mechanism's: {error}") from None
         self.check_messages(subject, claim.users)
-        return build_blanket_proof(subject, claim, self.law, f"law of these inputs from the mechanism{whose}")
+        return build_blanket_proof(subject, claim, self.law, f"law of these inputs from the mechanism{remark}")
 
 
 def _to_json_input(value: Any) -> Any:
@@ -635,20 +632,20 @@ class MechanismBinaryEvidence(BinaryEvidence, MechanismRoundEvidence):
     def rebuild_proof(self, claim: Claim) -> BinaryProof:
         if "parameters" in claim.randomizer:
             raise Refuted(f"the bound {EXACT_BINARY!r} needs a randomizer, not parameters.")
-        mechanism, whose = rebuild_mechanism(claim.randomizer)
+        mechanism, remark = rebuild_mechanism(claim.randomizer)
         coin = mechanism.coin_range()
         if coin is None:
             raise Refuted("the randomizer has more than two messages.")
-        for name, said, truth in (("least", self.least, coin[0]), ("most", self.most, coin[1])):
-            if said != str(truth):
-                raise Refuted(f"coin: {name} is {said} in the file and {truth} in truth.")
+        for name, claimed, truth in (("least", self.least, coin[0]), ("most", self.most, coin[1])):
+            if claimed != str(truth):
+                raise Refuted(f"coin: {name} is {claimed} in the file and {truth} in truth.")
         self.check_messages(mechanism, claim.users)
         checked = _check_coin_range(mechanism, *coin)
-        return BinaryProof(*coin, lambda users: count_hiding_messages(mechanism, users), f"coins {checked}{whose}")
+        return BinaryProof(*coin, lambda users: count_hiding_messages(mechanism, users), f"coins {checked}{remark}")
 
 
 def _check_coin_range(mechanism: Mechanism, least: Fraction, most: Fraction) -> str:
-    """Refutes probabilities that the table of messages contradicts; returns their origin in words."""
+    """Refutes probabilities that the table of messages contradicts; returns their origin in description."""
     try:
         rows = mechanism.hiding_table().rows
     except (ValueError, ShuffledpError):
@@ -661,12 +658,12 @@ def _check_coin_range(mechanism: Mechanism, least: Fraction, most: Fraction) -> 
     return "checked against the table of all its messages"
 
 
-# --- Bound ``all-crowds``: every law of others, and the worst dataset ---
+# --- Bound ``all-crowds``: every law of another user, and the worst dataset ---
 
 
 @dataclass(frozen=True)
 class MechanismWorstDatasetEvidence(WorstDatasetEvidence, MechanismRoundEvidence):
-    """The kinds of others for each direction of the divergence that may differ."""
+    """Every law of another user's message, for each direction of the divergence that may differ."""
 
     # The two proofs smooth and truncate differently.
     epsilon_margins = (Decimal("2e-5"), Decimal("1e-4"), Decimal("1e-3"))
@@ -676,16 +673,16 @@ class MechanismWorstDatasetEvidence(WorstDatasetEvidence, MechanismRoundEvidence
     @classmethod
     def from_randomizer(cls, randomizer: Randomizer, users: int, bound: str, epsilon: float) -> Self:
         messages = optional_message_count(randomizer, users)
-        found: list[LawFamilyText] = []
+        families: list[LawFamilyText] = []
         count = 0
         for one in randomizer.other_users():
-            for way in (one,) if one.symmetric else (one, one.swapped()):
-                kinds = tuple(format_classes(kind) for kind in way.user_pairs)
+            for direction in (one,) if one.symmetric else (one, one.swapped()):
+                kinds = tuple(format_classes(kind) for kind in direction.user_pairs)
                 count += sum(map(len, kinds))
                 if count > MAX_CLASSES:
                     raise ValueError(f"certificate: expected at most {MAX_CLASSES} classes of messages, got more.")
-                found.append(LawFamilyText(format_number(rational(way.gamma)), kinds))
-        return cls(tuple(found), messages=messages)
+                families.append(LawFamilyText(format_number(rational(direction.gamma)), kinds))
+        return cls(tuple(families), messages=messages)
 
     @classmethod
     def describe_randomizer(cls, randomizer: Randomizer) -> dict[str, Any]:
@@ -694,17 +691,17 @@ class MechanismWorstDatasetEvidence(WorstDatasetEvidence, MechanismRoundEvidence
 
     def rebuild_proof(self, claim: Claim) -> WorstDatasetProof:
         if "parameters" not in claim.randomizer:
-            mechanism, whose = rebuild_mechanism(claim.randomizer)
+            mechanism, remark = rebuild_mechanism(claim.randomizer)
             self.check_messages(mechanism, claim.users)
             families = self._rebuild_families(mechanism.other_users())
-            origin = f"laws of all others from the mechanism{whose}"
+            origin = f"laws of all others from the mechanism{remark}"
             return WorstDatasetProof(families, lambda users: count_hiding_messages(mechanism, users), origin)
         if "local" not in claim.randomizer:
             raise Refuted(f"the bound {WORST_DATASET!r} needs ratios that hold both ways (local).")
         self.check_no_messages()
-        words = claim.randomizer["parameters"]
-        VariationRatioParameters.from_description(words)
-        named = {name: float(number) for name, number in words.items()}
+        parameters = claim.randomizer["parameters"]
+        VariationRatioParameters.from_description(parameters)
+        named = {name: float(number) for name, number in parameters.items()}
         q_pair = named["q0"], named["q1"]
         ratios = VariationRatio(named["p"], named["beta"], q_pair, q_common=named["q_common"], local=True)
         families = self._rebuild_families(ratios.other_users())
@@ -717,30 +714,30 @@ class MechanismWorstDatasetEvidence(WorstDatasetEvidence, MechanismRoundEvidence
 
     def _rebuild_families(self, others: Sequence[OtherUsers]) -> list[LawFamily]:
         """Returns the rebuilt families of the file, and the missing direction of one wrongly declared symmetric."""
-        found: list[LawFamily] = []
+        families: list[LawFamily] = []
         mirrored: list[LawFamily] = []
         count = 0
         with precision(BALL_BITS):
             for one in others:
-                for way in (one,) if one.symmetric else (one, one.swapped()):
-                    kinds = tuple(tuple(rebuild_classes(kind)) for kind in way.user_pairs)
+                for direction in (one,) if one.symmetric else (one, one.swapped()):
+                    kinds = tuple(tuple(rebuild_classes(kind)) for kind in direction.user_pairs)
                     count += sum(map(len, kinds))
                     if count > MAX_CLASSES:
                         raise TooManyCases(f"there are more than {MAX_CLASSES} classes of messages.")
-                    found.append(LawFamily(rational(way.gamma), kinds))
-                if one.symmetric and not is_mirror_image(found[-1].kinds, found[-1].kinds):
+                    families.append(LawFamily(rational(direction.gamma), kinds))
+                if one.symmetric and not is_mirror_image(families[-1].kinds, families[-1].kinds):
                     swapped = tuple(tuple(rebuild_classes(kind.swapped())) for kind in one.user_pairs)
-                    mirrored.append(LawFamily(found[-1].gamma, swapped))
-        if not found or len(self.families) != len(found):
-            raise Refuted(f"there are {len(self.families)} directions of crowds in the file and {len(found)} in truth.")
-        for number, (text, family) in enumerate(zip(self.families, found, strict=True), 1):
+                    mirrored.append(LawFamily(families[-1].gamma, swapped))
+        if not families or len(self.families) != len(families):
+            raise Refuted(f"crowds has {len(self.families)} directions in the file and {len(families)} in truth.")
+        for number, (text, family) in enumerate(zip(self.families, families, strict=True), 1):
             before = f"direction {number}: "
             check_number(f"{before}gamma", text.gamma, family.gamma)
             compare_laws("kind", text.kinds, family.kinds, before)
-        return [*found, *mirrored]
+        return [*families, *mirrored]
 
 
-# --- Bound ``noisy-crowd``: dummies, and the others' real messages as far as they certainly hide ---
+# --- Bound ``noisy-crowd``: dummies, and other users' real messages as far as they certainly hide ---
 
 
 @dataclass(frozen=True)
@@ -767,7 +764,7 @@ class MechanismRandomBlanketEvidence(RandomBlanketEvidence, MechanismRoundEviden
     def rebuild_proof(self, claim: Claim) -> RandomBlanketProof:
         if "parameters" in claim.randomizer:
             raise Refuted(f"the bound {RANDOM_BLANKET!r} needs a randomizer, not parameters.")
-        mechanism, whose = rebuild_mechanism(claim.randomizer)
+        mechanism, remark = rebuild_mechanism(claim.randomizer)
         if not isinstance(mechanism, HasNoisyMessages):
             raise Refuted("the randomizer has no noise besides dummies.")
 
@@ -777,14 +774,14 @@ class MechanismRandomBlanketEvidence(RandomBlanketEvidence, MechanismRoundEviden
 
         laws, hiding = blanket_laws(mechanism), blanket(claim.users)
         compare_laws("direction", self.law, laws)
-        for name, said, truth in (
+        for name, claimed, truth in (
             ("others", str(self.others), str(hiding.others)),
             ("chance", self.chance, str(hiding.chance)),
         ):
-            if said != truth:
-                raise Refuted(f"{name} is {said} in the file and {truth} in truth.")
+            if claimed != truth:
+                raise Refuted(f"{name} is {claimed} in the file and {truth} in truth.")
         self.check_messages(mechanism, claim.users)
-        return RandomBlanketProof(laws, blanket, f"law and chance from the mechanism{whose}")
+        return RandomBlanketProof(laws, blanket, f"law and chance from the mechanism{remark}")
 
 
 # --- All kinds of evidence of one round ---
@@ -845,11 +842,11 @@ class MechanismRoundsEvidence(RoundsEvidence, MechanismEvidence):
 
     def _check_numbers(self, claim: Claim) -> None:
         """Refutes numbers for other numbers of users that are not the mechanism's."""
-        for users, said in self.evidence_by_size.items():
+        for users, claimed in self.evidence_by_size.items():
             if "parameters" in claim.randomizer:
                 raise Refuted("parameters have no numbers that depend on the users.")
             mechanism, _ = rebuild_mechanism(claim.randomizer)
-            if said != self.round_evidence.with_users(mechanism, users):
+            if claimed != self.round_evidence.with_users(mechanism, users):
                 raise Refuted(f"the numbers of {users} users are not those of the mechanism.")
 
 

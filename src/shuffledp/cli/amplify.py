@@ -73,12 +73,12 @@ class SweepOutput:
         local = choice.epsilon_local
         if over == LOCAL_EPSILON and local is None:
             raise ValueError(f"{self.who}: --against {LOCAL_EPSILON} needs --epsilon-local.")
-        made = (lambda x: replace(choice, epsilon_local=x).build()) if over == LOCAL_EPSILON else subject
-        found = sweep(
-            made, schedule, over=over, delta=delta, local=local, bound=bound, colluding=colluding, effort=QUICK_EFFORT,
-            about=_figure_title(choice, schedule, over, delta), progress=ProgressBars(),
+        source = (lambda x: replace(choice, epsilon_local=x).build()) if over == LOCAL_EPSILON else subject
+        curve = sweep(
+            source, schedule, over=over, delta=delta, local=local, bound=bound, colluding=colluding,
+            effort=QUICK_EFFORT, about=_figure_title(choice, schedule, over, delta), progress=ProgressBars(),
         )  # fmt: skip
-        self._save(found)
+        self._save(curve)
 
     def _save(self, found: Sweep) -> None:
         if self.curve is not None:
@@ -120,7 +120,7 @@ def command(
             help="Metric mechanisms: inputs at most so many input units apart (metres for degrees, ε for a table)."
         ),
     ] = None,
-    bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = BEST,
+    bound: Annotated[str, typer.Option(help="Name of the theorem; see the list above.")] = BEST,
     colluding: options.Colluding = 0,
     of: options.PeopleSampledFrom = None,
     rate: options.Rate = None,
@@ -135,12 +135,12 @@ def command(
     effort: options.Effort = FULL_EFFORT,
     json: options.Json = False,
 ) -> None:
-    """The central (ε, δ) guarantee of shuffled messages, certified."""
+    """Compute the certified central (ε, δ) guarantee of shuffled messages."""
     inputs = None if pair is None else [parse_input_value("amplify", "--pair", text) for text in pair]
     schedule = options.build_participation("amplify", users, of, rate, rounds)
     options.check_report_path("amplify", report)
-    wanted = SweepOutput("amplify", plot, curve_file, against)
-    with show_spinner("Amplifying" if schedule.rounds == 1 else "Composing the rounds") as say:
+    sweep_output = SweepOutput("amplify", plot, curve_file, against)
+    with show_spinner("Amplifying" if schedule.rounds == 1 else "Composing the rounds") as set_text:
         randomizer = choice.build()
         if (delta is None) == (epsilon is None):
             raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
@@ -149,32 +149,34 @@ def command(
         if certificate is not None and not is_simple and subject is not randomizer:
             raise ValueError("amplify: --certificate of --pair or --diameter is for one round of all users.")
 
-        def asked(curve: PrivacyCurve) -> BoundValue:
+        def evaluate(curve: PrivacyCurve) -> BoundValue:
             return curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0)
 
-        def answered(effort: str) -> tuple[PrivacyCurve, BoundValue]:
+        def compute(effort: str) -> tuple[PrivacyCurve, BoundValue]:
             with validation.relabel_errors("amplify", "subsample", "poisson"):
                 curve = schedule.curve(subject, bound=bound, colluding=colluding, effort=effort)
-            return curve, asked(curve)
+            return curve, evaluate(curve)
 
-        curve, value = answered(QUICK_EFFORT if bound == BEST else effort)
-        quick = None
+        curve, value = compute(QUICK_EFFORT if bound == BEST else effort)
+        quick_value = None
         if effort != QUICK_EFFORT and bound == BEST:
-            quick = value
-            say(f"At most {output.format_upper(value.upper)} by {value.bound}; looking at every crowd")
-            curve, value = answered(effort)
+            quick_value = value
+            set_text(f"At most {output.format_upper(value.upper)} by {value.bound}; searching all datasets")
+            curve, value = compute(effort)
         honest = int(schedule.expected_users - colluding)
         # The attack may take as long as the bound.
         publish_early_answer(value.document(attacked=False) | {"users": honest, "rounds": schedule.rounds})
-        known = None
+        disclosed_value = None
         if schedule.is_sampled:
-            known = asked(schedule.disclosed_sample_curve(subject, bound=bound, colluding=colluding, effort=effort))
-        chosen = {"pair": inputs, "diameter": diameter}
+            disclosed_value = evaluate(
+                schedule.disclosed_sample_curve(subject, bound=bound, colluding=colluding, effort=effort)
+            )
+        restrictions = {"pair": inputs, "diameter": diameter}
         # A value without a guarantee has no conditions.
-        needed = conditions(subject, schedule, colluding=int(colluding)) if value.guarantee else ()
-        found = value
+        required_conditions = conditions(subject, schedule, colluding=int(colluding)) if value.guarantee else ()
+        uncertified_value = value
         if certificate is not None:
-            say("Proving the certificate")
+            set_text("Proving the certificate")
             claim = certify(
                 randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding, of=of, rate=rate,
                 rounds=rounds, effort=effort, pair=inputs, diameter=diameter,
@@ -184,28 +186,44 @@ def command(
                 theorem = schedule.curve(subject, bound=claim.bound, colluding=colluding, effort=effort).theorem
             value = claim.certified_value(value, theorem)
             _save_claim(claim, certificate)
-        answer = AmplificationReport(
-            randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known, needed
+        result = AmplificationReport(
+            randomizer,
+            subject,
+            restrictions,
+            curve,
+            honest,
+            value,
+            delta,
+            epsilon,
+            schedule,
+            disclosed_value,
+            required_conditions,
         )
-        document, rows = answer.document(), answer.rows()
+        document, rows = result.document(), result.rows()
         if certificate is not None:
-            document["without_certificate"] = {"upper": found.upper, "bound": found.bound}
-            if output.format_upper(found.upper) != output.format_upper(value.upper):
-                rows.insert(1, ("without certificate", f"{output.format_upper(found.upper)} ({found.bound})"))
+            document["without_certificate"] = {"upper": uncertified_value.upper, "bound": uncertified_value.bound}
+            if output.format_upper(uncertified_value.upper) != output.format_upper(value.upper):
+                rows.insert(
+                    1,
+                    (
+                        "without certificate",
+                        f"{output.format_upper(uncertified_value.upper)} ({uncertified_value.bound})",
+                    ),
+                )
         if report is not None:
-            options.write_statement("amplify", answer.statement(), report)
-        if quick is not None and quick.upper > found.upper:
-            document["quick"] = {"upper": quick.upper, "bound": quick.bound}
-            rows.insert(1, ("quick answer", f"{output.format_upper(quick.upper)} ({quick.bound})"))
+            options.write_statement("amplify", result.statement(), report)
+        if quick_value is not None and quick_value.upper > uncertified_value.upper:
+            document["quick"] = {"upper": quick_value.upper, "bound": quick_value.bound}
+            rows.insert(1, ("quick answer", f"{output.format_upper(quick_value.upper)} ({quick_value.bound})"))
     with validation.relabel_errors("amplify", "sweep"):
-        wanted.write(choice, subject, schedule, delta, bound, colluding)
-    cautions = delta_warnings(delta, schedule.population_size)
+        sweep_output.write(choice, subject, schedule, delta, bound, colluding)
+    warnings = delta_warnings(delta, schedule.population_size)
     if json:
-        typer.echo(format_json(document | ({"warnings": cautions} if cautions else {})))
+        typer.echo(format_json(document | ({"warnings": warnings} if warnings else {})))
     else:
-        output.print_rows("Privacy of the shuffled messages", rows, "\n".join(filter(None, [curve.note, *cautions])))
+        output.print_rows("Privacy of the shuffled messages", rows, "\n".join(filter(None, [curve.note, *warnings])))
         output.print_written_path("certificate", certificate)
-        output.print_conditions(needed)
+        output.print_conditions(required_conditions)
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
@@ -237,13 +255,13 @@ class AmplificationReport:
         return Statement(self.value, self.conditions, self.known, self.curve, command, facts)
 
     def document(self) -> dict[str, Any]:
-        said = self.value.document()
+        value = self.value.document()
         document: dict[str, Any] = {
-            "epsilon": said.pop("epsilon"),
-            "delta": said.pop("delta"),
+            "epsilon": value.pop("epsilon"),
+            "delta": value.pop("delta"),
             "users": self.honest,
             "messages": self.curve.messages,
-            **said,
+            **value,
             "note": self.curve.note,
             "parameters": self._parameters(),
             **({"holds_for": self.subject.covered_randomizers} if self.subject.covered_randomizers else {}),

@@ -15,9 +15,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
+from shuffledp._core import __version__
 from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.formatting import escape_line
-from shuffledp._core.version import __version__
 
 # --- Repeated options ---
 
@@ -42,12 +42,12 @@ def _check_not_repeated(name: str, command: Any, ctx: Any, args: list[str]) -> N
     except TyperException:
         # The command itself reports words that it cannot parse.
         return
-    seen = set()
+    names = set()
     for parameter in order:
         single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.count)
-        if single and parameter.name in seen:
+        if single and parameter.name in names:
             raise ValueError(f"{name}: {parameter.opts[0]} was given twice, and takes one value; give it once.")
-        seen.add(parameter.name)
+        names.add(parameter.name)
 
 
 # --- Commands, imported when they are used ---
@@ -68,54 +68,59 @@ class CommandEntry(NamedTuple):
 
 
 COMMAND_ENTRIES = {
-    "amplify": CommandEntry("amplify:command", "The central (ε, δ) guarantee of shuffled messages, certified."),
-    "compare": CommandEntry("compare:command", "Every bound side by side, and the best known attack."),
+    "amplify": CommandEntry("amplify:command", "Compute the certified central (ε, δ) guarantee of shuffled messages."),
+    "compare": CommandEntry("compare:command", "Compare every bound, and the best known attack."),
     "crowd": CommandEntry(
         "crowd:command",
-        "The central (ε, δ) guarantee of a user of each group, where groups differ in their local ε or their table.",
+        "Compute the central (ε, δ) guarantee of each group, if groups differ in their local ε or their table.",
     ),
-    "calibrate": CommandEntry("calibrate:command", "The most useful setting that meets a central target."),
-    "tradeoff": CommandEntry("tradeoff:command", "What any attack on the shuffled messages can do, certified."),
+    "calibrate": CommandEntry("calibrate:command", "Find the most useful setting that meets a central target."),
+    "tradeoff": CommandEntry("tradeoff:command", "Bound every attack on the shuffled messages, certified."),
     "mechanisms": CommandEntry(
-        "catalogue:mechanisms_command",
-        "The catalogue: every randomizer, its task and settings; with NAME all about one.",
+        "catalogue:mechanisms_command", "List every randomizer with its task and settings; with NAME, describe one."
     ),
     "audit": CommandEntry("catalogue:audit_command", "Test whether a randomizer keeps its local ε."),
     "verify": CommandEntry("catalogue:verify_command", "Prove a certificate's claim by an independent route."),
     "reproduce": CommandEntry(
         "research.reproduction.command:command",
-        "Tables and figures of the papers, as printed, as published, as proved.",
+        "Reproduce tables and figures of the papers: as printed, as published, as proved.",
     ),
-    "plan": CommandEntry("plan:plan_command", "Mechanisms that meet a target, ranked by error; a plan."),
-    "simulate": CommandEntry("plan:simulate_command", "Try a plan on made-up users: is the error as promised?"),
+    "plan": CommandEntry(
+        "plan:plan_command", "Rank the mechanisms that meet a target by their error, and write a plan."
+    ),
+    "simulate": CommandEntry(
+        "plan:simulate_command", "Simulate a plan with made-up users, to compare the error with the expected one."
+    ),
     "collect": CommandEntry("collect:collect_command", "Collect privately: encode, shuffle, aggregate, report."),
-    "encode": CommandEntry("collect:encode", "The encoder's role: randomize values into messages."),
-    "shuffle": CommandEntry("collect:shuffle", "The shuffler's role: take away order and origin."),
-    "release": CommandEntry("collect:release", "The shuffler's role day by day: release what is over today."),
-    "estimate": CommandEntry("collect:estimate", "The estimator's role: a report from shuffled messages."),
+    "encode": CommandEntry("collect:encode", "Randomize values into messages, in the role of the encoder."),
+    "shuffle": CommandEntry("collect:shuffle", "Remove order and origin of messages, in the role of the shuffler."),
+    "release": CommandEntry("collect:release", "Release the messages of one day, in the role of the shuffler."),
+    "estimate": CommandEntry("collect:estimate", "Write a report from shuffled messages, in the role of the analyst."),
     "serve": CommandEntry(
         "service:serve_command",
-        "The shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
+        "Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
     ),
     "send": CommandEntry(
-        "service:send_command", "The encoder's role over a network: randomize, seal and send the rows of a table."
+        "service:send_command", "Randomize, seal and send the rows of a table, in the role of the encoder."
     ),
     "receive": CommandEntry(
-        "service:receive_command", "The analyst's role: open the sealed messages of a campaign, for `estimate`."
+        "service:receive_command", "Open the sealed messages of a campaign for `estimate`, in the role of the analyst."
     ),
     "demo": CommandEntry(
         "tour:demo_command",
-        "The whole path over loopback: clients seal, a shuffler that is killed once mixes, an analyst estimates.",
+        "Run a whole campaign on this machine: clients, a shuffler that is killed once, and an analyst.",
     ),
-    "ask": CommandEntry("collect:ask_command", "Ask a finished collection of ranges; costs no privacy.", "TakesRanges"),
+    "ask": CommandEntry(
+        "collect:ask_command", "Query a finished collection of ranges, which costs no privacy.", "TakesRanges"
+    ),
     "web": CommandEntry(
         "explorer:web_command",
-        "A page to see what shuffling buys, choose, and take the proof home; it stays on this machine.",
+        "Open a page on this machine to explore guarantees, choose a mechanism and save its proof.",
     ),
-    "metric": CommandEntry("metric:app", "Metric privacy: near inputs are hidden better than far ones."),
-    "keys": CommandEntry("service:keys_app", "Keys of analysts and shufflers, in files for their owners."),
-    "campaign": CommandEntry("service:campaign_app", "What analyst, shuffler and clients act on."),
-    "ledger": CommandEntry("ledger:app", "What each population has given so far, and its budget."),
+    "metric": CommandEntry("metric:app", "Compute metric privacy, which hides nearby inputs better than distant ones."),
+    "keys": CommandEntry("service:keys_app", "Create and show the keys of analysts and shufflers."),
+    "campaign": CommandEntry("service:campaign_app", "Create campaigns, and run them at the shuffler."),
+    "ledger": CommandEntry("ledger:app", "Show and manage privacy losses and budgets."),
 }
 
 
@@ -139,14 +144,14 @@ def _build_command(name: str, entry: CommandEntry) -> Any:
     module = (
         _research_module(name, place) if place.startswith(RESEARCH_PREFIX) else import_module(f"shuffledp.cli.{place}")
     )
-    what, room = getattr(module, found), typer.Typer(add_completion=False, rich_markup_mode=None)
+    command, parent = getattr(module, found), typer.Typer(add_completion=False, rich_markup_mode=None)
     # With a callback, typer builds a group even of a single command.
-    room.callback()(lambda: None)
-    if isinstance(what, typer.Typer):
-        room.add_typer(what, name=name)
+    parent.callback()(lambda: None)
+    if isinstance(command, typer.Typer):
+        parent.add_typer(command, name=name)
     else:
-        room.command(name, cls=getattr(module, entry.class_name) if entry.class_name else None)(what)
-    group = typer.main.get_command(room)
+        parent.command(name, cls=getattr(module, entry.class_name) if entry.class_name else None)(command)
+    group = typer.main.get_command(parent)
     assert isinstance(group, TyperGroup)
     return group.commands[name]
 
@@ -187,8 +192,10 @@ class LazyCommandGroup(UniqueOptionsGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the names and first sentences of the commands."""
-        told: dict[str, Any] = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMAND_ENTRIES.items()}
-        TyperGroup(commands=told).format_commands(ctx, formatter)
+        commands: dict[str, Any] = {
+            name: TyperCommand(name, help=entry.summary) for name, entry in COMMAND_ENTRIES.items()
+        }
+        TyperGroup(commands=commands).format_commands(ctx, formatter)
 
 
 USER_ERRORS = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
@@ -248,14 +255,14 @@ def run() -> None:
 def format_error(error: Exception) -> str:
     """Returns the message for an exception, with the name of the command in ``sys.argv``."""
     if isinstance(error, TyperException):
-        said = _format_parser_error(error)
+        text = _format_parser_error(error)
     elif isinstance(error, MemoryError):
-        said = "this needs more memory than there is; ask for less."
+        text = "this needs more memory than there is; ask for less."
     elif isinstance(error, OSError):
-        said = f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}."
+        text = f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}."
     else:
-        said = _replace_function_name(str(error))
-    return " ".join(said.split())
+        text = _replace_function_name(str(error))
+    return " ".join(text.split())
 
 
 def _exit_interrupted() -> None:

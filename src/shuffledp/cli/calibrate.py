@@ -63,43 +63,56 @@ def command(
     effort: options.Effort = FULL_EFFORT,
     json: options.Json = False,
 ) -> None:
-    """The most useful setting that meets a central target.
+    """Find the most useful setting that meets a central target.
 
     The largest local ε or fewest dummies; with --find the fewest users (with --of: the most that may be drawn), the
     most rounds, the fewest people to draw from (of) or another setting.
     """
     target = Target(epsilon, delta)
     options.check_report_path("calibrate", report)
-    tuning = _select_tunable(choice, find)
+    parameter = _select_tunable(choice, find)
     with show_spinner("Searching"):
-        build = _make_builder(choice, tuning)
-        found = search(
-            build, tuning, target, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
+        build = _make_builder(choice, parameter)
+        calibration = search(
+            build, parameter, target, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
             effort=effort,
         )  # fmt: skip
-        needed = conditions(found.mechanism, found.schedule, colluding=int(colluding))
-        document = _document(found, target) | {"conditions": list(needed)}
+        required_conditions = conditions(calibration.mechanism, calibration.schedule, colluding=int(colluding))
+        document = _document(calibration, target) | {"conditions": list(required_conditions)}
         if report is not None:
-            if not found.epsilon.guarantee:
+            if not calibration.epsilon.guarantee:
                 raise ValueError(f"calibrate: --report states a guarantee, and {bound} is none.")
-            options.write_statement("calibrate", _statement(found, target, needed), report)
-    cautions = delta_warnings(delta, found.schedule.population_size)
+            options.write_statement("calibrate", _statement(calibration, target, required_conditions), report)
+    warnings = delta_warnings(delta, calibration.schedule.population_size)
     if json:
-        typer.echo(format_json(document | ({"warnings": cautions} if cautions else {})))
+        typer.echo(format_json(document | ({"warnings": warnings} if warnings else {})))
     else:
-        _print(found, target, "\n".join(cautions))
-        output.print_conditions(needed)
+        _print(calibration, target, "\n".join(warnings))
+        output.print_conditions(required_conditions)
 
 
-def _statement(found: Calibration, target: Target, needed: tuple[str, ...]) -> Statement:
+def _statement(calibration: Calibration, target: Target, required_conditions: tuple[str, ...]) -> Statement:
     """Returns the statement of the guarantee that the calibrated setting achieves."""
     setting = (
-        found.setting.replace("_", " "),
-        f"{found.value:,}" if isinstance(found.value, int) else repr(found.value),
+        calibration.setting.replace("_", " "),
+        f"{calibration.value:,}" if isinstance(calibration.value, int) else repr(calibration.value),
     )
-    facts = [("target", str(target)), setting, *build_fact_rows(found.mechanism, found.users, found.schedule.rows())]
-    known = None if found.disclosed_sample_curve is None else found.disclosed_sample_curve.epsilon(target.delta)
-    return Statement(found.epsilon, needed, known, found.curve, options.format_command_line(), facts)
+    facts = [
+        ("target", str(target)),
+        setting,
+        *build_fact_rows(calibration.mechanism, calibration.users, calibration.schedule.rows()),
+    ]
+    disclosed_value = (
+        None if calibration.disclosed_sample_curve is None else calibration.disclosed_sample_curve.epsilon(target.delta)
+    )
+    return Statement(
+        calibration.epsilon,
+        required_conditions,
+        disclosed_value,
+        calibration.curve,
+        options.format_command_line(),
+        facts,
+    )
 
 
 def _select_tunable(choice: RandomizerOptions, find: str | None) -> TunableParameter:
@@ -111,57 +124,57 @@ def _select_tunable(choice: RandomizerOptions, find: str | None) -> TunableParam
     return find_parameter(known, name)
 
 
-def _make_builder(choice: RandomizerOptions, tuning: TunableParameter) -> RandomizerFactory:
-    if tuning not in PARTICIPATION_PARAMETERS:
-        return choice.builder_for_setting(tuning.name)
-    made = choice.build()
-    return lambda value: made
+def _make_builder(choice: RandomizerOptions, parameter: TunableParameter) -> RandomizerFactory:
+    if parameter not in PARTICIPATION_PARAMETERS:
+        return choice.builder_for_setting(parameter.name)
+    randomizer = choice.build()
+    return lambda value: randomizer
 
 
-def _document(found: Calibration, target: Target) -> dict[str, Any]:
-    value = found.epsilon
+def _document(calibration: Calibration, target: Target) -> dict[str, Any]:
+    value = calibration.epsilon
     document = {
-        "find": found.setting,
-        "value": found.value,
+        "find": calibration.setting,
+        "value": calibration.value,
         "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
         "delta": target.delta,
         "target": {"epsilon": target.epsilon, "delta": target.delta},
-        "users": found.users,
-        "messages": found.curve.messages,
+        "users": calibration.users,
+        "messages": calibration.curve.messages,
         "bound": value.bound,
         "theorem": value.theorem,
         "certified": value.certified,
         "guarantee": value.guarantee,
-        "limit": found.limit,
-        "parameters": found.mechanism.ratio_parameters(),
-        **found.schedule.to_document(),
+        "limit": calibration.limit,
+        "parameters": calibration.mechanism.ratio_parameters(),
+        **calibration.schedule.to_document(),
     }
-    if found.disclosed_sample_curve is not None:
-        left = target.evaluate(found.disclosed_sample_curve).document(attacked=False)
-        document |= {"condition": SAMPLING_SECRECY_CONDITION, "if_known": left}
-    if isinstance(found.mechanism, Mechanism):
-        document["mechanism"] = {"name": found.mechanism.name, **found.mechanism.settings()}
+    if calibration.disclosed_sample_curve is not None:
+        disclosed_value = target.evaluate(calibration.disclosed_sample_curve).document(attacked=False)
+        document |= {"condition": SAMPLING_SECRECY_CONDITION, "if_known": disclosed_value}
+    if isinstance(calibration.mechanism, Mechanism):
+        document["mechanism"] = {"name": calibration.mechanism.name, **calibration.mechanism.settings()}
     return document
 
 
-def _print(found: Calibration, target: Target, warning: str) -> None:
-    value = found.epsilon
-    shown = f"{found.value:,}" if isinstance(found.value, int) else repr(found.value)
-    standing = "guaranteed" if value.guarantee else "as printed, NOT a guarantee"
+def _print(calibration: Calibration, target: Target, warning: str) -> None:
+    value = calibration.epsilon
+    setting = f"{calibration.value:,}" if isinstance(calibration.value, int) else repr(calibration.value)
+    status = "guaranteed" if value.guarantee else "as printed, NOT a guarantee"
     pairs = [
-        (found.setting.replace("_", " "), shown),
-        (f"central ε ({standing})", output.format_epsilon(value.upper)),
+        (calibration.setting.replace("_", " "), setting),
+        (f"central ε ({status})", output.format_epsilon(value.upper)),
         ("target", str(target)),
-        *found.condition_rows(),
-        ("users", output.format_users(found.users, found.curve.messages)),
-        *found.schedule.rows(),
+        *calibration.condition_rows(),
+        ("users", output.format_users(calibration.users, calibration.curve.messages)),
+        *calibration.schedule.rows(),
         ("bound", value.bound),
         ("theorem", value.theorem),
         *output.paper_rows(value.theorem),
     ]
-    if isinstance(found.mechanism, Mechanism):
-        settings = format_settings(found.mechanism.settings())
-        pairs.append(("mechanism", f"{found.mechanism.name}: {settings}"))
-    if found.limit:
-        pairs.append(("limit", found.limit))
+    if isinstance(calibration.mechanism, Mechanism):
+        settings = format_settings(calibration.mechanism.settings())
+        pairs.append(("mechanism", f"{calibration.mechanism.name}: {settings}"))
+    if calibration.limit:
+        pairs.append(("limit", calibration.limit))
     output.print_rows("The most useful setting that meets the target", pairs, warning)

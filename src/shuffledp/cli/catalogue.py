@@ -47,15 +47,17 @@ def audit_command(
     values: Annotated[
         list[str] | None, typer.Option("--value", metavar="INPUT", help="One of the two inputs; give it twice.")
     ] = None,
-    claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
+    claimed: Annotated[float | None, typer.Option(help="The local ε to test.")] = None,
     samples: Annotated[float, typer.Option(parser=options.number, help="Messages drawn for each input.")] = 200_000,
-    confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
-    seconds: Annotated[float, typer.Option(help="Longest that a command may take for each input.")] = DEFAULT_TIMEOUT,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
+    seconds: Annotated[
+        float, typer.Option(help="Maximum time of a command for each input, in seconds.")
+    ] = DEFAULT_TIMEOUT,
     json: options.Json = False,
 ) -> None:
     """Test whether a randomizer keeps its local ε.
 
-    Its messages prove a lower bound on ε, with the confidence that is asked for. Exit code 1 if the claim is broken.
+    Its messages prove a lower bound on ε with the given confidence. Exit code 1 if the claim is broken.
     """
     if (choice.mechanism is None) == (run is None):
         raise ValueError("audit: give either --mechanism or --command.")
@@ -109,13 +111,11 @@ _DOCSTRING_SECTIONS = ("Theorem:", "Requires:", "Returns:", "Deviates:", "Privac
 
 
 def mechanisms_command(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One of them, by any name it is known by.")
-    ] = None,
-    task: Annotated[str | None, typer.Option(help="Only those that do this task, as `plan` calls it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A mechanism, by any of its names.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only mechanisms for this task, by its name in `plan`.")] = None,
     json: options.Json = False,
 ) -> None:
-    """The catalogue: every randomizer, its task and settings; with NAME all about one."""
+    """List every randomizer with its task and settings; with NAME, describe one."""
     if name is not None:
         if task is not None:
             raise ValueError("mechanisms: give NAME or --task, not both.")
@@ -124,27 +124,27 @@ def mechanisms_command(
     kinds = catalogue.all_mechanisms()
     if task is not None:
         with validation.relabel_errors("mechanisms", "plan"):
-            asked = registry.find_by_command_name(task)
-        kinds = {known: kind for known, kind in kinds.items() if asked.can_use(kind)}
+            selected_task = registry.find_by_command_name(task)
+        kinds = {known: kind for known, kind in kinds.items() if selected_task.can_use(kind)}
     if json:
         typer.echo(format_json({"mechanisms": [_mechanism_document(kind) for kind in kinds.values()]}))
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("name", "task", "settings", "what it sends" if task is None else "when to take it"):
+    for column in ("name", "task", "settings", "messages" if task is None else "use case"):
         table.add_column(column, overflow="fold")
     for kind in kinds.values():
         table.add_row(
             kind.name, kind.task, Text(_format_settings(kind)), kind.summary if task is None else kind.use_case
         )
     Console().print(table)
-    output.print_text("\nSettings in [brackets] have a default. All about one: shuffledp mechanisms NAME.")
+    output.print_text("\nSettings in [brackets] have a default. Details of one: shuffledp mechanisms NAME.")
     if task is None:
         _print_examples(kinds)
 
 
 def _print_examples(kinds: dict[str, type[Mechanism]]) -> None:
     """Prints examples of commands that use mechanisms of the catalogue."""
-    output.print_text("Every one that takes a local ε guarantees it exactly:")
+    output.print_text("Every mechanism with a local ε guarantees it exactly:")
     output.print_text(
         "  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8"
     )
@@ -181,8 +181,8 @@ def _print_mechanism(kind: type[Mechanism], json: bool) -> None:
         return
     about, settings, fields = _parse_docstring(kind)
     rows = [
-        ("what it sends", kind.summary),
-        ("when to take it", kind.use_case),
+        ("messages", kind.summary),
+        ("use case", kind.use_case),
         ("task", kind.task),
         ("also called", ", ".join(vars(kind).get("aliases", ()))),
         ("in Python", f"shuffledp.{kind.__name__}"),

@@ -56,11 +56,11 @@ class TakesRanges(TyperCommand):
 
 
 def ask_command(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What `collect` or `estimate` wrote.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `collect` or `estimate` wrote.")],
     range_: Annotated[
         list[str] | None,
         typer.Option(
-            "--range", metavar="FIRST LAST", help="How many users from FIRST up to and including LAST; repeatable."
+            "--range", metavar="FIRST LAST", help="Count the users from FIRST to LAST, both included; repeatable."
         ),
     ] = None,
     quantile: Annotated[
@@ -68,14 +68,14 @@ def ask_command(
         typer.Option(
             parser=options.number,
             metavar="SHARE",
-            help="The first value that this share of users, 50% or 0.5, do not exceed; repeatable.",
+            help="Find the first value that this share of users, such as 50% or 0.5, do not exceed; repeatable.",
         ),
     ] = None,
     confidence: options.Confidence = DEFAULT_CONFIDENCE,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """Ask a finished collection of ranges; costs no privacy.
+    """Query a finished collection of ranges, which costs no privacy.
 
     Values are named as in the domain. Both ends of a range are included.
     """
@@ -83,24 +83,24 @@ def ask_command(
         raise ValueError("ask: expected --range FIRST LAST or --quantile SHARE, got neither.")
     ends = [pair.split(RANGE_SEPARATOR) for pair in range_ or ()]
     ranges = [(first, last) for first, last in ends]
-    found = ask(directory, ranges=ranges, quantiles=quantile or (), confidence=confidence)
+    answers = ask(directory, ranges=ranges, quantiles=quantile or (), confidence=confidence)
     if json:
-        typer.echo(format_json({"confidence": confidence, "answers": [answer.document() for answer in found]}))
+        typer.echo(format_json({"confidence": confidence, "answers": [answer.document() for answer in answers]}))
         return
     rows = []
-    for answer in found:
-        told = dict(answer.summary())
-        first = told.get("users", told.get("value", ""))
-        rows.append((answer.heading, f"{first}  ({told['interval']})"))
+    for answer in answers:
+        summary = dict(answer.summary())
+        first = summary.get("users", summary.get("value", ""))
+        rows.append((answer.heading, f"{first}  ({summary['interval']})"))
     output.print_rows(f"Answers, with {format_percentage(confidence)} intervals", rows)
 
 
 RESHUFFLE_WARNING = (
-    "The promise holds if these files are never shuffled again together with others, here or elsewhere: the difference "
-    "would show what the others sent."
+    "The guarantee holds only if these files are never shuffled again together with others, here or elsewhere: the "
+    "difference would reveal the others' messages."
 )
 Reservation = Annotated[
-    str | None, typer.Option("--reservation", help="From `ledger reserve`: settle it with those who came.")
+    str | None, typer.Option("--reservation", help="Id from `ledger reserve`, to settle with the users who took part.")
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 OptionsFile = Annotated[
@@ -111,31 +111,34 @@ PostProcessing = Annotated[
     typer.Option(
         "--post",
         metavar="WAY",
-        help="Post-processing, told beside the estimates: " + ", ".join(POST_PROCESSING_METHODS) + ".",
+        help="Post-processing, shown beside the estimates: " + ", ".join(POST_PROCESSING_METHODS) + ".",
     ),
 ]
 Results = Annotated[
     Path | None, typer.Option("--results", help="Write the table of estimates here, too: .csv, .parquet or .json.")
 ]
-AllowWeaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
+AllowWeaker = Annotated[
+    bool, typer.Option("--allow-weaker", help="Continue even if there are too few users to meet the target.")
+]
 RoundOfMessages = Annotated[
-    int | None,
-    typer.Option("--round", help="Which of the plan's rounds this is; by default the one the messages are of."),
+    int | None, typer.Option("--round", help="Number of the plan's round; by default the round of the messages.")
 ]
 RoundEncoded = Annotated[
-    int | None, typer.Option("--round", help="Which of the plan's rounds this is; needed where it has several.")
+    int | None, typer.Option("--round", help="Number of the plan's round; required if the plan has several.")
 ]
 SampledInput = Annotated[
-    bool, typer.Option("--drawn", help="The input is a sample that was drawn already; nobody may learn who is in it.")
+    bool,
+    typer.Option("--drawn", help="The input is a sample that was drawn already; it must remain secret who is in it."),
 ]
 SealingCampaign = Annotated[
-    Path | None,
-    typer.Option("--seal", metavar="CAMPAIGN", help="Seal each message to this campaign's analyst."),
+    Path | None, typer.Option("--seal", metavar="CAMPAIGN", help="Seal each message to this campaign's analyst.")
 ]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Key = Annotated[
     list[str] | None,
-    typer.Option("--key", help="With spark: the column that tells rows apart, where files do not; repeatable."),
+    typer.Option(
+        "--key", help="With spark: the column that distinguishes rows if their place in files does not; repeatable."
+    ),
 ]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
@@ -153,7 +156,7 @@ def collect_command(
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     allow_weaker: AllowWeaker = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a collection that was killed.")] = False,
     round_number: Round = None,
     drawn: SampledInput = False,
     report_file: options.Report = None,
@@ -167,15 +170,15 @@ def collect_command(
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
     options.check_report_path("collect", report_file)
     estimate_tables.check_output_path("collect", results)
-    chosen = Plan.load(plan)
-    book = resolve_ledger("collect", ledger, no_ledger, chosen)
+    loaded_plan = Plan.load(plan)
+    ledger_location = resolve_ledger("collect", ledger, no_ledger, loaded_plan)
     with open_engine(engine, ProgressBars(), master) as started:
-        given, own = _open_input(started, source.paths, source.delimiter, key, out)
+        data, spark_arguments = _open_input(started, source.paths, source.delimiter, key, out)
         report = collect(
-            chosen, given, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
-            engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
+            loaded_plan, data, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
+            engine=started, ledger=ledger_location, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
             drawn=drawn, rules=source.rules, gather=source.gather, options=_read_options("collect", options_file),
-            confidence=confidence, post=post, **own,
+            confidence=confidence, post=post, **spark_arguments,
         )  # fmt: skip
     _print_report(report, out, json)
     _write_statement("collect", report, report_file)
@@ -193,10 +196,10 @@ def encode(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """The encoder's role: randomize values into messages. Needs no sight of others' data."""
-    chosen = Plan.load(plan)
+    """Randomize values into messages, in the role of the encoder. It sees no data of others."""
+    loaded_plan = Plan.load(plan)
     users = collection.encode(
-        chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
+        loaded_plan, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
         round_number=round_number, drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
         wrapper=_build_sealer("encode", seal, round_number), progress=ProgressBars(),
     )  # fmt: skip
@@ -204,16 +207,16 @@ def encode(
     if json:
         typer.echo(format_json({"users": users, "messages": messages, "out": str(out)}))
     else:
-        output.print_text(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
-        if chosen.mechanism.message_plan.has_shuffler_noise:
-            output.print_text("They are not private before the shuffler has drawn the noise, as the plan says.")
+        output.print_text(f"{messages:,} messages in {out}: give them to the shuffler, and to nobody else.")
+        if loaded_plan.mechanism.message_plan.has_shuffler_noise:
+            output.print_text("They are not private until the shuffler has added the plan's noise.")
 
 
 def shuffle(
     inputs: Annotated[list[Path], typer.Argument(metavar="MESSAGES", help="Files from `shuffledp encode`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for the shuffled messages.")],
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="Refuse fewer messages than this plan needs, and keep the ledger.")
+        Path | None, typer.Option("--plan", help="Require enough messages for this plan, and charge the ledger.")
     ] = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
@@ -226,18 +229,18 @@ def shuffle(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
+    """Remove order and origin of messages, in the role of the shuffler. It cannot read sealed messages."""
     if reservation is not None and plan is None:
         raise ValueError("shuffle: --reservation needs --plan.")
     if sealed is not None and plan is None:
         raise ValueError("shuffle: --sealed needs --plan; without a plan sealed messages are mixed as any others.")
     # Without a plan, the privacy loss of the messages is unknown.
-    book = None if plan is None else resolve_ledger("shuffle", ledger, no_ledger, Plan.load(plan))
+    ledger_location = None if plan is None else resolve_ledger("shuffle", ledger, no_ledger, Plan.load(plan))
     messages = collection.shuffle(
         inputs,
         out=out,
         plan=plan,
-        ledger=book,
+        ledger=ledger_location,
         reservation=reservation,
         allow_weaker=allow_weaker,
         round_number=round_number,
@@ -248,18 +251,22 @@ def shuffle(
         typer.echo(format_json({"messages": messages, "out": str(out)}))
     else:
         output.print_text(
-            f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in."
+            f"{messages:,} messages, shuffled, in {out}: give them to the analyst, and delete the input files."
         )
         if plan is None:
-            output.print_text("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
-        if book is None:
+            output.print_text("Without --plan, the number of messages was not checked, and no ledger was kept.")
+        if ledger_location is None:
             output.print_text(RESHUFFLE_WARNING)
 
 
 def release(
-    plan: Annotated[Path, typer.Option("--plan", help="The plan file, of counts over time by the shuffler's noise.")],
+    plan: Annotated[
+        Path, typer.Option("--plan", help="The plan file, for counts over time with noise of the shuffler.")
+    ],
     day: Annotated[str, typer.Option("--day", help="The day that is over, named as in the plan's domain.")],
-    state: Annotated[Path, typer.Option("--state", help="The shuffler's own directory: what is not over yet.")],
+    state: Annotated[
+        Path, typer.Option("--state", help="The shuffler's own directory, with the messages of later days.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="The public directory, with a directory for each day.")],
     inputs: Annotated[
         list[Path] | None, typer.Argument(metavar="[MESSAGES]...", help="The day's files from `shuffledp encode`.")
@@ -271,23 +278,23 @@ def release(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """The shuffler's role day by day: release what is over today. All days are promised, and paid for, once."""
-    book = resolve_ledger("release", ledger, no_ledger, Plan.load(plan))
-    done = collection.release(
-        inputs or [], plan=plan, day=day, state=state, out=out, ledger=book, allow_weaker=allow_weaker,
+    """Release the messages of one day, in the role of the shuffler. All days are charged once."""
+    ledger_location = resolve_ledger("release", ledger, no_ledger, Plan.load(plan))
+    released = collection.release(
+        inputs or [], plan=plan, day=day, state=state, out=out, ledger=ledger_location, allow_weaker=allow_weaker,
         round_number=round_number, progress=ProgressBars(),
     )  # fmt: skip
     if json:
-        typer.echo(format_json(asdict(done) | {"out": str(out)}))
+        typer.echo(format_json(asdict(released) | {"out": str(out)}))
         return
     output.print_text(
-        f"Day {day}: {done.messages:,} messages, noise among them, are public in {out}; delete what came in."
+        f"Day {day}: {released.messages:,} messages, including noise, are public in {out}; delete the input files."
     )
-    aside = {"rows that are no messages": done.refused, "messages of another day": done.astray,
-             "messages too few or too many": done.missing}  # fmt: skip
-    told = ", ".join(f"{number:,} {words}" for words, number in aside.items() if number)
-    if told:
-        output.print_text(f"For the shuffler alone: {told}.")
+    rejected = {"rows that are no messages": released.refused, "messages of another day": released.astray,
+             "messages too few or too many": released.missing}  # fmt: skip
+    text = ", ".join(f"{number:,} {words}" for words, number in rejected.items() if number)
+    if text:
+        output.print_text(f"For the shuffler alone: {text}.")
 
 
 def estimate(
@@ -307,13 +314,13 @@ def estimate(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
+    """Write a report from shuffled messages, in the role of the analyst. Estimates come with intervals."""
     options.check_report_path("estimate", report_file)
     estimate_tables.check_output_path("estimate", results)
-    chosen = Plan.load(plan)
-    book = resolve_ledger("estimate", ledger, no_ledger, chosen)
+    loaded_plan = Plan.load(plan)
+    ledger_location = resolve_ledger("estimate", ledger, no_ledger, loaded_plan)
     report = collection.estimate(
-        chosen, messages, out=out, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
+        loaded_plan, messages, out=out, ledger=ledger_location, reservation=reservation, allow_weaker=allow_weaker,
         round_number=round_number, options=_read_options("estimate", options_file), confidence=confidence, post=post,
         progress=ProgressBars(),
     )  # fmt: skip
@@ -351,8 +358,10 @@ def _build_sealer(
         return None
     campaign = Campaign.load(file)
     for path in messages if round_number is None else ():
-        found = CampaignSealer.from_identity(campaign, EncodedFile.open(message_files.list_encoded_files(path)[0]).plan)
-        return found or CampaignSealer(campaign, campaign.plan.round_numbers[0])
+        sealer = CampaignSealer.from_identity(
+            campaign, EncodedFile.open(message_files.list_encoded_files(path)[0]).plan
+        )
+        return sealer or CampaignSealer(campaign, campaign.plan.round_numbers[0])
     return CampaignSealer(campaign, choose_round(who, campaign.plan, round_number, None))
 
 
@@ -360,12 +369,12 @@ def _open_input(
     engine: Engine, paths: tuple[str, ...], delimiter: str | None, key: list[str] | None, out: str
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the input for ``collect`` and further arguments; Spark reads addresses and tables itself."""
-    theirs = [path for path in paths if is_for_spark(path)]
-    if not theirs and not is_address(out) and not key:
+    spark_paths = [path for path in paths if is_for_spark(path)]
+    if not spark_paths and not is_address(out) and not key:
         return paths, {"delimiter": delimiter}
     if not isinstance(engine, Spark):
-        raise ValueError(f"collect: {(theirs or [out])[0]} needs --engine spark, and so does --key.")
-    if len(theirs) != len(paths):
+        raise ValueError(f"collect: {(spark_paths or [out])[0]} needs --engine spark, and so does --key.")
+    if len(spark_paths) != len(paths):
         raise ValueError(
             "collect: expected addresses that Spark reads, such as file:/data, got a path of this machine."
         )
@@ -378,7 +387,7 @@ def _print_report(report: Report, out: Path | str, json: bool) -> None:
         return
     output.print_rows(report.heading, report.summary())
     output.print_conditions(report.guarantee.conditions())
-    left = "Report, estimates and plot" if plotting.has_matplotlib() else "Report and estimates"
-    output.print_text(f"\n{report.remark}\n{left} were written to {out}.")
+    files = "Report, estimates and plot" if plotting.has_matplotlib() else "Report and estimates"
+    output.print_text(f"\n{report.remark}\n{files} were written to {out}.")
     if report.private_counts_text():
         output.print_text(report.private_counts_text())

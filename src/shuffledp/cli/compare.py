@@ -25,9 +25,9 @@ from shuffledp.statement import conditions
 
 PLOT_POINTS = 25
 MIN_PLOT_EPSILON, MAX_PLOT_EPSILON = 0.1, 6.0
-"""Range of the local ε in a plot, covered by POINTS points."""
+"""Range of the local ε in a plot, covered by ``PLOT_POINTS`` points."""
 PLOT_USERS_RATIO = 100
-"""A plot covers from 1/REACH to REACH times the given number of users."""
+"""A plot covers the given number of users, divided and multiplied by this ratio."""
 AXES = (LOCAL_EPSILON, USERS)
 
 
@@ -46,8 +46,7 @@ def command(
     ] = None,
     curve_file: amplify.CurveFile = None,
     against: Annotated[
-        str | None,
-        typer.Option(metavar="AXIS", help="local-epsilon (the default where there is one) or users."),
+        str | None, typer.Option(metavar="AXIS", help="local-epsilon (the default where there is one) or users.")
     ] = None,
     range_: Annotated[
         tuple[float, float] | None,
@@ -55,23 +54,23 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Every bound side by side, and the best known attack."""
-    wanted = _ComparisonOutput(plot, curve_file, _select_axis(choice, against), range_)
-    wanted.check(against)
+    """Compare every bound, and the best known attack."""
+    files = _ComparisonOutput(plot, curve_file, _select_axis(choice, against), range_)
+    files.check(against)
     schedule = options.build_participation("compare", users, of, rate, rounds)
-    if rate is not None and wanted.is_requested and wanted.axis == USERS:
+    if rate is not None and files.is_requested and files.axis == USERS:
         raise ValueError("compare: how many users come follows from --of and --rate; draw --against local-epsilon.")
-    asked = partial(compare, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
+    run_comparison = partial(compare, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
     with show_spinner("Comparing"):
         randomizer = choice.build()
-        result = asked(randomizer, users=users)
-    needed = conditions(randomizer, schedule, colluding=int(colluding))
-    wanted.write(choice, asked, schedule, delta)
+        result = run_comparison(randomizer, users=users)
+    required_conditions = conditions(randomizer, schedule, colluding=int(colluding))
+    files.write(choice, run_comparison, schedule, delta)
     if json:
-        typer.echo(format_json(_document(result, delta) | {"conditions": list(needed)}))
+        typer.echo(format_json(_document(result, delta) | {"conditions": list(required_conditions)}))
     else:
         _print_comparison(result, delta)
-        output.print_conditions(needed)
+        output.print_conditions(required_conditions)
 
 
 def _document(result: Comparison, delta: float) -> dict[str, Any]:
@@ -96,13 +95,13 @@ def _known_document(value: BoundValue) -> dict[str, Any]:
 
 
 def _row_document(row: ComparedBound) -> dict[str, Any]:
-    said = {} if row.value is None else row.value.document(attacked=False)
+    value = {} if row.value is None else row.value.document(attacked=False)
     return {
         "bound": row.bound,
         "theorem": row.theorem,
-        "epsilon": said.get("epsilon"),
-        "certified": said.get("certified", False),
-        "guarantee": said.get("guarantee", False),
+        "epsilon": value.get("epsilon"),
+        "certified": value.get("certified", False),
+        "guarantee": value.get("guarantee", False),
         "reason": row.reason,
     }
 
@@ -129,15 +128,15 @@ def _print_comparison(result: Comparison, delta: float) -> None:
         f"\nBest guarantee: {output.format_epsilon_equation(best.value.upper)} by {best.bound}.", highlight=False
     )
     if result.lower is None:
-        why = f": {result.missing_attack_reason}" if result.missing_attack_reason else "."
-        console.print(f"No attack is known for this input{why}", highlight=False)
+        reason = f": {result.missing_attack_reason}" if result.missing_attack_reason else "."
+        console.print(f"No attack is known for this input{reason}", highlight=False)
     elif result.lower > 0:
         gap = 100 * (best.value.upper / result.lower - 1)
-        far = f": the gap is {gap:.3g}%" if math.isfinite(gap) else ""
-        attained = f"A concrete attack on a constructed dataset achieves ε = {output.format_lower(result.lower)}"
-        console.print(f"{attained}{far}.", highlight=False)
+        gap_text = f": the gap is {gap:.3g}%" if math.isfinite(gap) else ""
+        sentence = f"A concrete attack on a constructed dataset achieves ε = {output.format_lower(result.lower)}"
+        console.print(f"{sentence}{gap_text}.", highlight=False)
     else:
-        console.print("The known attacks attain no positive ε.")
+        console.print("The known attacks achieve no positive ε.")
     for name, words in result.participation_rows():
         console.print(Text(f"{name.capitalize()}: {words}."))
 
@@ -176,52 +175,57 @@ class _ComparisonOutput:
             raise ValueError("compare: --range must be two numbers above 0, the smaller one first.")
 
     def write(
-        self, choice: RandomizerOptions, asked: partial[Comparison], schedule: Participation, delta: float
+        self, choice: RandomizerOptions, run_comparison: partial[Comparison], schedule: Participation, delta: float
     ) -> None:
         if not self.is_requested:
             return
-        own = choice.epsilon_local if self.axis == LOCAL_EPSILON else float(schedule.expected_users)
-        assert own is not None, "a local ε is demanded where it is the axis"
-        found = compare_along(
-            lambda place: self._compare_at(place, choice, asked, schedule),
-            self._axis_values(own, schedule.of),
+        given_value = choice.epsilon_local if self.axis == LOCAL_EPSILON else float(schedule.expected_users)
+        assert given_value is not None, "a local ε is demanded where it is the axis"
+        curves = compare_along(
+            lambda x: self._compare_at(x, choice, run_comparison, schedule),
+            self._axis_values(given_value, schedule.of),
             axis=self.axis,
-            asked=own,
-            about=_figure_title(choice, schedule, self.axis, delta),
+            marked_position=given_value,
+            title=_figure_title(choice, schedule, self.axis, delta),
             progress=ProgressBars(),
         )
         if self.curve is not None:
-            found.save(self.curve)
+            curves.save(self.curve)
             output.print_note(f"The curve was written to {self.curve}.")
         if self.plot is not None:
-            found.plot(self.plot)
+            curves.plot(self.plot)
             output.print_note(f"The figure was written to {self.plot}.")
 
     def _compare_at(
-        self, place: float, choice: RandomizerOptions, asked: partial[Comparison], schedule: Participation
+        self, x: float, choice: RandomizerOptions, run_comparison: partial[Comparison], schedule: Participation
     ) -> Comparison:
         if self.axis == LOCAL_EPSILON:
             # With --rate the number of users follows from the rate.
-            users = None if asked.keywords["rate"] is not None else schedule.expected_users
-            return asked(dataclasses.replace(choice, epsilon_local=place).build(), users=users)
-        return asked(choice.build(), users=place)
+            users = None if run_comparison.keywords["rate"] is not None else schedule.expected_users
+            return run_comparison(dataclasses.replace(choice, epsilon_local=x).build(), users=users)
+        return run_comparison(choice.build(), users=x)
 
-    def _axis_values(self, own: float, of: float | None) -> list[float]:
+    def _axis_values(self, given_value: float, of: float | None) -> list[float]:
         if self.axis == LOCAL_EPSILON:
-            low, high = self.range or (MIN_PLOT_EPSILON, max(MAX_PLOT_EPSILON, own))
-            return sorted({*np.linspace(low, high, PLOT_POINTS).tolist(), *([own] if low <= own <= high else [])})
-        low, high = self.range or (max(2.0, own / PLOT_USERS_RATIO), min(own * PLOT_USERS_RATIO, of or math.inf))
-        return sorted({float(round(x)) for x in (*np.geomspace(low, high, PLOT_POINTS), own)})
+            low, high = self.range or (MIN_PLOT_EPSILON, max(MAX_PLOT_EPSILON, given_value))
+            return sorted(
+                {*np.linspace(low, high, PLOT_POINTS).tolist(), *([given_value] if low <= given_value <= high else [])}
+            )
+        low, high = self.range or (
+            max(2.0, given_value / PLOT_USERS_RATIO),
+            min(given_value * PLOT_USERS_RATIO, of or math.inf),
+        )
+        return sorted({float(round(x)) for x in (*np.geomspace(low, high, PLOT_POINTS), given_value)})
 
 
 def _figure_title(choice: RandomizerOptions, schedule: Participation, axis: str, delta: float) -> str:
     """Returns the figure's title: the randomizer, and the parameters that are constant along the axis."""
     settings = f" ({', '.join(choice.settings)})" if choice.settings else ""
-    any_one = "any randomizer with local ε₀" if axis == LOCAL_EPSILON else "a randomizer of these parameters"
-    subject = f"{choice.mechanism}{settings}" if choice.mechanism else any_one
+    default_subject = "any randomizer with local ε₀" if axis == LOCAL_EPSILON else "a randomizer of these parameters"
+    subject = f"{choice.mechanism}{settings}" if choice.mechanism else default_subject
     local = (
         "" if axis == LOCAL_EPSILON or choice.epsilon_local is None else f", ε₀ = {format_exact(choice.epsilon_local)}"
     )
-    crowd = "" if axis == USERS else f", {schedule.expected_users:,} users"
+    users = "" if axis == USERS else f", {schedule.expected_users:,} users"
     rounds = "" if schedule.rounds == 1 else f", {schedule.rounds:,} rounds"
-    return f"{subject}{local}{crowd}{rounds}, δ = {plotting.format_scientific(delta)}"
+    return f"{subject}{local}{users}{rounds}, δ = {plotting.format_scientific(delta)}"

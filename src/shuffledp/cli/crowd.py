@@ -27,7 +27,7 @@ from shuffledp.statement import RANDOMNESS_CONDITION, conditions
 
 CROWD_PREFIX = "crowd"
 GROUP_RANDOMNESS_CONDITION = (
-    "Everybody runs the randomizer of her group, with fresh secret randomness, and sends nothing else."
+    "Everybody runs the randomizer of their group, with fresh secret randomness, and sends nothing else."
 )
 
 
@@ -51,7 +51,7 @@ def command(
     effort: options.Effort = FULL_EFFORT,
     json: options.Json = False,
 ) -> None:
-    """The central (ε, δ) guarantee of a user of each group, where groups differ in their local ε or their table."""
+    """Compute the central (ε, δ) guarantee of each group, if groups differ in their local ε or their table."""
     if (delta is None) == (epsilon is None):
         raise ValueError("crowd: give either --delta (to get ε) or --epsilon (to get δ).")
     times = validation.count(CROWD_PREFIX, "rounds", rounds)
@@ -66,29 +66,33 @@ def command(
         with validation.relabel_errors(CROWD_PREFIX, "amplify", "Crowd"):
             crowd = Crowd(members)
             curve = amplify(crowd, colluding=colluding, effort=effort)
-        found = [
-            (one, int(groups[one]), _evaluate_curve(compose(curve.group_curve(one), times), delta, epsilon))
-            for one in groups
+        values = [
+            (
+                mechanism,
+                int(groups[mechanism]),
+                _evaluate_curve(compose(curve.group_curve(mechanism), times), delta, epsilon),
+            )
+            for mechanism in groups
         ]
-    needed = _conditions(next(iter(groups)), crowd, times, int(colluding))
+    required_conditions = _conditions(next(iter(groups)), crowd, times, int(colluding))
     if json:
-        document = _document(crowd, found, people, times, int(colluding))
-        typer.echo(format_json(document | {"conditions": needed}))
+        document = _document(crowd, values, people, times, int(colluding))
+        typer.echo(format_json(document | {"conditions": required_conditions}))
         return
     _print_groups(
-        found,
+        values,
         people,
         times,
         "ε" if epsilon is None else "δ",
         f"δ = {format_exact(delta or 0.0)}" if epsilon is None else f"ε = {format_exact(epsilon)}",
     )
-    output.print_conditions(needed)
+    output.print_conditions(required_conditions)
 
 
-def _conditions(one: Mechanism, crowd: Crowd, rounds: int, colluding: int) -> list[str]:
+def _conditions(mechanism: Mechanism, crowd: Crowd, rounds: int, colluding: int) -> list[str]:
     """Returns the conditions under which the guarantees hold for users of every group."""
-    told = conditions(one, Participation(crowd.users, rounds=rounds), colluding=colluding)
-    return [GROUP_RANDOMNESS_CONDITION if sentence == RANDOMNESS_CONDITION else sentence for sentence in told]
+    sentences = conditions(mechanism, Participation(crowd.users, rounds=rounds), colluding=colluding)
+    return [GROUP_RANDOMNESS_CONDITION if sentence == RANDOMNESS_CONDITION else sentence for sentence in sentences]
 
 
 def _parse_group(choice: RandomizerOptions, text: str) -> tuple[Mechanism, float]:
@@ -121,25 +125,34 @@ def _evaluate_curve(curve: PrivacyCurve, delta: float | None, epsilon: float | N
 GroupBounds = list[tuple[Mechanism, int, BoundValue]]
 
 
-def _document(crowd: Crowd, found: GroupBounds, opt_outs: int, rounds: int, colluding: int) -> dict[str, Any]:
+def _document(crowd: Crowd, values: GroupBounds, opt_outs: int, rounds: int, colluding: int) -> dict[str, Any]:
     return {
         "users": crowd.users,
         "opt_outs": opt_outs,
         "colluding": colluding,
         "rounds": rounds,
-        "groups": [{"mechanism": one.to_document(), "users": users, **value.document()} for one, users, value in found],
-        "worst": max(range(len(found)), key=lambda place: found[place][2].upper),
+        "groups": [
+            {"mechanism": mechanism.to_document(), "users": users, **value.document()}
+            for mechanism, users, value in values
+        ],
+        "worst": max(range(len(values)), key=lambda place: values[place][2].upper),
     }
 
 
-def _print_groups(found: GroupBounds, opt_outs: int, rounds: int, answer: str, given: str) -> None:
+def _print_groups(values: GroupBounds, opt_outs: int, rounds: int, answer: str, given: str) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("group", "users", f"{answer} (guaranteed)", "attack", "bound"):
         table.add_column(name, justify="left" if name in ("group", "bound") else "right", overflow="fold")
-    for one, users, value in found:
-        shown = output.format_epsilon(value.upper) if answer == "ε" else output.format_upper(value.upper)
-        attained = "none known" if value.lower is None else output.format_lower(value.lower)
-        table.add_row(f"{one.name}, local ε {format_exact(one.epsilon)}", f"{users:,}", shown, attained, value.bound)
+    for mechanism, users, value in values:
+        guaranteed = output.format_epsilon(value.upper) if answer == "ε" else output.format_upper(value.upper)
+        attack = "none known" if value.lower is None else output.format_lower(value.lower)
+        table.add_row(
+            f"{mechanism.name}, local ε {format_exact(mechanism.epsilon)}",
+            f"{users:,}",
+            guaranteed,
+            attack,
+            value.bound,
+        )
     if opt_outs:
         table.add_row("opt-outs", f"{opt_outs:,}", "–", "–", "")
     console = Console()

@@ -24,20 +24,18 @@ from shuffledp.planning.plan import Plan
 LedgerOption = Annotated[
     str | None,
     typer.Option(
-        "--ledger",
-        help="The ledger of what was given, a file or postgresql://…; by default $SHUFFLEDP_LEDGER, or your own.",
+        "--ledger", help="The ledger, a file or postgresql://…; by default $SHUFFLEDP_LEDGER, or the user's own ledger."
     ),
 ]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger.")]
 Round = Annotated[
-    int | None,
-    typer.Option("--round", help="Which of the plan's rounds this is; by default the ledger's next free one."),
+    int | None, typer.Option("--round", help="Number of the plan's round; by default the ledger's next free one.")
 ]
-Population = Annotated[str, typer.Argument(metavar="POPULATION", help="The people, as plans call them.")]
+Population = Annotated[str, typer.Argument(metavar="POPULATION", help="Name of the population, as in plans.")]
 
 app = typer.Typer(
     cls=UniqueOptionsGroup,
-    help="What each population has given so far, and its budget.",
+    help="Show and manage privacy losses and budgets.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -69,7 +67,7 @@ def _open_ledger(file: str | None) -> Ledger:
 
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
-    """What each population has given so far, and its budget."""
+    """Show and manage privacy losses and budgets."""
     if context.invoked_subcommand is None:
         show()
 
@@ -79,11 +77,11 @@ def create(
     file: LedgerOption = None,
     population: Annotated[list[str] | None, typer.Option(help="Register these people; may be repeated.")] = None,
 ) -> None:
-    """Make a new ledger, where there is none yet."""
+    """Create a new ledger."""
     ledger = Ledger.create(_open_ledger(file).path)
     for name in population or ():
         ledger.register(name)
-    names = ", ".join(standing.population for standing in ledger.budget_statuses())
+    names = ", ".join(status.population for status in ledger.budget_statuses())
     output.print_text(f"A new ledger is at {ledger.path}; it knows {names}.")
 
 
@@ -91,33 +89,33 @@ def create(
 def show(
     file: LedgerOption = None,
     population: Annotated[str | None, typer.Option(help="Only these people.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ at which ε is told; by default the budget's.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ at which ε is shown; by default that of the budget.")] = None,
     report: options.Report = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """What each population has given; all its collections count together."""
+    """Show the privacy loss of each population over all its collections."""
     options.check_report_path("ledger", report)
     if report is not None and population is None:
         raise ValueError("ledger: --report is about one population; add --population NAME.")
     ledger = _open_ledger(file)
-    standings = ledger.budget_statuses(population, delta)
+    statuses = ledger.budget_statuses(population, delta)
     if report is not None:
-        options.write_statement("ledger", standings[0].statement(options.format_command_line()), report)
-    for standing in standings:
-        print_warnings(standing.warnings)
+        options.write_statement("ledger", statuses[0].statement(options.format_command_line()), report)
+    for status in statuses:
+        print_warnings(status.warnings)
     if json:
-        typer.echo(format_json({"ledger": str(ledger.path), "populations": [one.document() for one in standings]}))
+        typer.echo(format_json({"ledger": str(ledger.path), "populations": [one.document() for one in statuses]}))
         return
-    for standing in standings:
-        _print_status(standing)
-    if words := standings[0].format_acceptances():
+    for status in statuses:
+        _print_status(status)
+    if words := statuses[0].format_acceptances():
         output.print_text(words)
 
 
 @app.command()
 def register(population: Population, file: LedgerOption = None) -> None:
-    """Make people known, so that plans may name them."""
+    """Register a population, so that plans may name it."""
     ledger = _open_ledger(file)
     ledger.register(population)
     print_warnings(ledger.find_similar_name_warnings(population))
@@ -126,11 +124,11 @@ def register(population: Population, file: LedgerOption = None) -> None:
 @app.command()
 def budget(
     population: Population,
-    epsilon: Annotated[float, typer.Option(help="The most that they may give, over all collections.")],
+    epsilon: Annotated[float, typer.Option(help="Largest ε of all collections together.")],
     delta: Annotated[float, typer.Option(help="The δ of that ε.")],
     file: LedgerOption = None,
 ) -> None:
-    """Set the most that people may be asked for."""
+    """Set the budget of a population."""
     ledger = _open_ledger(file)
     ledger.set_budget(population, epsilon, delta)
     print_warnings(ledger.budget_statuses(population)[0].warnings)
@@ -144,20 +142,25 @@ def reserve(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """Set a round aside, for as many users as are planned, before it begins."""
+    """Reserve a round for the planned number of users before it begins."""
     ledger, chosen = _open_ledger(file), Plan.load(plan)
     warnings = ledger.warnings(chosen)
     print_warnings(warnings)
-    number, id_ = choose_round("ledger", chosen, round_number, ledger), Ledger.new_id()
+    number, reservation = choose_round("ledger", chosen, round_number, ledger), Ledger.new_id()
     guarantee = Guarantee(chosen, chosen.users, round_number=number)
-    ledger.reserve(id_, guarantee)
+    ledger.reserve(reservation, guarantee)
     if json:
-        told = {"reservation": id_, "round": number, "users": chosen.users, "epsilon": guarantee.value.upper}
-        typer.echo(format_json(told | {"delta": chosen.delta, "warnings": warnings}))
+        document = {
+            "reservation": reservation,
+            "round": number,
+            "users": chosen.users,
+            "epsilon": guarantee.value.upper,
+        }
+        typer.echo(format_json(document | {"delta": chosen.delta, "warnings": warnings}))
     else:
-        which = "" if chosen.rounds == 1 else f"{chosen.format_round(number)} "
-        hand = f"hand --reservation {id_} to the shuffler or the estimator."
-        output.print_text(f"Reserved {which}for {chosen.users:,} users; {hand}")
+        round_text = "" if chosen.rounds == 1 else f"{chosen.format_round(number)} "
+        advice = f"hand --reservation {reservation} to the shuffler or the estimator."
+        output.print_text(f"Reserved {round_text}for {chosen.users:,} users; {advice}")
 
 
 @app.command()
@@ -177,7 +180,7 @@ def check(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """Prove that the ledger is what was written, and what others quote."""
+    """Verify the ledger, and the entries that reports and plans quote."""
     ledger = _open_ledger(file)
     head = ledger.head()
     if report is not None:
@@ -194,10 +197,10 @@ def check(
 
 @app.command()
 def accept(file: LedgerOption = None) -> None:
-    """Go on with a ledger that is not the one last seen here."""
+    """Accept a ledger that differs from the one last seen here."""
     ledger = _open_ledger(file)
     ledger.accept()
-    output.print_text(f"{ledger.path} is accepted; every report will say that what was given before may be missing.")
+    output.print_text(f"{ledger.path} is accepted; every report will state that earlier collections may be missing.")
 
 
 def _read_quoted_head(report: Path) -> Any:
@@ -211,34 +214,32 @@ def _read_quoted_head(report: Path) -> Any:
         raise ValueError(f"report: {report} quotes no ledger.") from None
 
 
-def _print_status(standing: BudgetStatus) -> None:
-    budget = standing.budget
-    most = "no budget" if budget is None else f"budget {format_exact(budget.epsilon)}"
-    if budget is not None and budget.delta != standing.delta:
-        most += f", {output.format_upper(standing.spent)} spent at δ = {format_exact(budget.delta)}"
-    if standing.entries:
-        spent = f"{output.format_epsilon_equation(standing.epsilon)} at δ = {format_exact(standing.delta)}"
-        title = f"{standing.population}: {spent} ({most})"
+def _print_status(status: BudgetStatus) -> None:
+    budget = status.budget
+    budget_text = "no budget" if budget is None else f"budget {format_exact(budget.epsilon)}"
+    if budget is not None and budget.delta != status.delta:
+        budget_text += f", {output.format_upper(status.spent)} spent at δ = {format_exact(budget.delta)}"
+    if status.entries:
+        spent = f"{output.format_epsilon_equation(status.epsilon)} at δ = {format_exact(status.delta)}"
+        title = f"{status.population}: {spent} ({budget_text})"
     else:
-        title = f"{standing.population}: nothing was collected ({most})"
+        title = f"{status.population}: nothing was collected ({budget_text})"
     table = Table(box=None, pad_edge=False)
     for name in ("when (UTC)\nplan, round", "task", "mechanism", "users", "ε alone", "state"):
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
-    for entry in standing.entries:
+    for entry in status.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
-        users, alone = entry.recipe.format_participants(), output.format_epsilon(entry.epsilon, 4)
+        users, epsilon_alone = entry.recipe.format_participants(), output.format_epsilon(entry.epsilon, 4)
         plan = "- -" if entry.plan is None else f"{entry.plan[:PLAN_DIGITS]} {entry.round_text}"
-        cells = (f"{when}\n{plan}", entry.task, entry.mechanism, users, alone, entry.state)
+        cells = (f"{when}\n{plan}", entry.task, entry.mechanism, users, epsilon_alone, entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))
-    if standing.entries:
+    if status.entries:
         Console().print(table)
-    for entry in standing.entries:
+    for entry in status.entries:
         if entry.state == RESERVED:
-            words = (
-                f"Reserved, not released: take it back by `shuffledp ledger forget {entry.id}`, if nothing was seen."
-            )
-            console.print(Text(words))
-    if standing.entries:
-        output.print_conditions(standing.conditions())
+            command = f"shuffledp ledger forget {entry.id}"
+            console.print(Text(f"Reserved, not released: take it back with `{command}`, if nobody saw any messages."))
+    if status.entries:
+        output.print_conditions(status.conditions())

@@ -40,13 +40,14 @@ from shuffledp.tasks.counting import Frequency
 
 app = typer.Typer(
     cls=UniqueOptionsGroup,
-    help="Metric privacy: near inputs are hidden better than far ones.",
+    help="Compute metric privacy, which hides nearby inputs better than distant ones.",
     add_completion=False,
     rich_markup_mode=None,
 )
 
 Users = Annotated[
-    float, typer.Option(parser=options.number, help="Messages that hide each other, the user's own included.")
+    float,
+    typer.Option(parser=options.number, help="Number of messages that hide each other, including the user's own."),
 ]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances (ε), a row per input, no header.")]
 Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
@@ -59,7 +60,7 @@ BoundName = Annotated[str, typer.Option(help=f"One of {', '.join(all_amplificati
 NoiseName = Annotated[
     str,
     typer.Option(
-        help=f"What is known of the randomizer: {', '.join(noise_names())}; Laplace noise needs points on a line, "
+        help=f"Kind of the randomizer's noise: {', '.join(noise_names())}; Laplace noise needs points on a line, "
         "planar Laplace noise in a plane."
     ),
 ]
@@ -128,12 +129,12 @@ def amplify(
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
     steps: Annotated[
-        int | None, typer.Option(metavar="INT", help="How many distances of a range to show, by default 10.", min=1)
+        int | None, typer.Option(metavar="INT", help="Number of distances of a range to show, by default 10.", min=1)
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances (png, pdf, svg).")] = None,
     json: options.Json = False,
 ) -> None:
-    """The distances that are left after shuffling."""
+    """Compute the privacy distances after shuffling."""
     plotting.check_plot_path("metric amplify", plot)
     if steps is not None and range_ is None:
         raise ValueError("metric amplify: --steps goes with --range.")
@@ -201,9 +202,9 @@ def lower(
     rate: Rate = None,
     json: options.Json = False,
 ) -> None:
-    """What no bound for all randomizers can beat.
+    """Compute lower limits of all bounds for any randomizer.
 
-    The distances that an attack on the padded exponential mechanism attains.
+    These are the distances that an attack on the padded exponential mechanism attains.
     """
     space = MetricSpaceOptions("metric lower", matrix, points, degrees, None, rate).build_finite()
     total = validation.count("metric", "users", users)
@@ -229,17 +230,19 @@ def solve(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters (ε) to try.", min=1)] = 4,
+    diameters: Annotated[int, typer.Option(metavar="INT", help="Number of local diameters (ε) to try.", min=1)] = 4,
     out: Annotated[
         Path | None, typer.Option(help="Write an answer as CSV, and the target beside it, for `shuffledp plan`.")
     ] = None,
     answer: Annotated[
         int | None,
-        typer.Option(metavar="INT", help="Which answer to write; by default that with the least error.", min=1),
+        typer.Option(
+            metavar="INT", help="Number of the answer to write; by default that with the smallest error.", min=1
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """The largest local distances that meet a target.
+    """Find the largest local distances that meet a target.
 
     The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
     paper; otherwise distances are raised until none can grow by 1%.
@@ -429,7 +432,7 @@ def compare_command(
     plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances (png, pdf, svg).")] = None,
     json: options.Json = False,
 ) -> None:
-    """Every theorem side by side, and what none can beat."""
+    """Compare every theorem, and the lower limit of all of them."""
     plotting.check_plot_path(COMPARE_PREFIX, plot)
     space = MetricSpaceOptions(COMPARE_PREFIX, matrix, points, degrees, None, rate).build_finite()
     found = compare_pairs(space, users, delta, None if pair is None else [_check_pair(space, pair)], ProgressBars())

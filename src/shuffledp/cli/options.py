@@ -25,7 +25,7 @@ import typer
 
 from shuffledp import statement as page
 from shuffledp._core import validation
-from shuffledp.bounds.participation import ERROR_PREFIX, Participation
+from shuffledp.bounds.participation import Participation
 from shuffledp.cli import output
 from shuffledp.mechanisms import catalogue, plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
@@ -97,10 +97,10 @@ class RandomizerOptions:
             raise ValueError(f"{self.command}: --table leaves only users or rounds to find; add --find.")
         if name == "epsilon":
             if self.epsilon_local is not None:
-                raise ValueError(f"{self.command}: --epsilon-local is what is searched for; leave it out.")
+                raise ValueError(f"{self.command}: --epsilon-local is the searched setting; leave it out.")
             return lambda value: dataclasses.replace(self, epsilon_local=value).build()
         if name in parse_settings(self.command, self.settings):
-            raise ValueError(f"{self.command}: {name} is what is searched for; leave out --set {name}=….")
+            raise ValueError(f"{self.command}: {name} is the searched setting; leave out --set {name}=….")
         return lambda value: dataclasses.replace(self, settings=(*self.settings, f"{name}={value!r}")).build()
 
     def _build_variation_ratio(self) -> VariationRatio:
@@ -177,35 +177,40 @@ def share(text: str | float) -> float:
     raise typer.BadParameter(f"expected a share below the whole, such as 95% or 0.95, got {text!r}.")
 
 
-USERS_HELP = "How many users take part, the one to protect included."
+USERS_HELP = "Number of users who take part, including the protected one."
 Users = Annotated[float, typer.Option(parser=number, help=USERS_HELP)]
 MaybeUsers = Annotated[float | None, typer.Option(parser=number, help=USERS_HELP)]
 PeopleSampledFrom = Annotated[
-    float | None, typer.Option(parser=number, help="The users of each round are drawn, secretly, out of so many.")
+    float | None,
+    typer.Option(parser=number, help="Number of people from whom the users of each round are secretly drawn."),
 ]
 Rate = Annotated[
-    str | None, typer.Option(metavar="SHARE", help="Instead of --users: a secret coin for each of --of, 2% or 0.02.")
+    str | None,
+    typer.Option(
+        metavar="SHARE", help="Instead of --users: probability with which each of --of takes part, such as 2% or 0.02."
+    ),
 ]
-Rounds = Annotated[
-    float, typer.Option(parser=number, help="How many rounds there are, over which everything is promised.")
-]
+Rounds = Annotated[float, typer.Option(parser=number, help="Number of rounds that the guarantee covers together.")]
 Delta = Annotated[float, typer.Option(help="Target δ.")]
-BoundName = Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")]
-Colluding = Annotated[float, typer.Option(parser=number, help="Users who tell the analyst their messages.")]
+BoundName = Annotated[str, typer.Option(help="Name of the theorem; see `shuffledp amplify --help`.")]
+Colluding = Annotated[
+    float, typer.Option(parser=number, help="Number of users who reveal their messages to the analyst.")
+]
 Effort = Annotated[
-    str, typer.Option(help="quick, or full: also what takes seconds, every crowd; often a much smaller ε.")
+    str,
+    typer.Option(help="quick, or full: also bounds that take seconds and search all datasets; often a much smaller ε."),
 ]
 Confidence = Annotated[
-    float, typer.Option(parser=share, metavar="SHARE", help="How sure each interval is to hold the truth: 90% or 0.9.")
+    float, typer.Option(parser=share, metavar="SHARE", help="Confidence of each interval, such as 90% or 0.9.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
 def build_participation(
     who: str, users: float | None, of: float | None, rate: str | None, rounds: float | None = None
 ) -> Participation:
     """Builds the schedule from the options; raises ValueError with the command's name if they contradict each other."""
-    with validation.relabel_errors(who, ERROR_PREFIX):
+    with validation.relabel_errors(who, "Participation"):
         if users is None and rate is None:
             raise ValueError(f"{who}: give --users, or --of and --rate.")
         return Participation(users, of, rate, 1 if rounds is None else rounds)  # type: ignore[arg-type]
@@ -224,7 +229,7 @@ MechanismFile = Annotated[
         callback=_load_mechanisms,
         is_eager=True,
         metavar="FILE",
-        help="Python that defines mechanisms of your own.",
+        help="Python file that defines your own mechanisms.",
     ),
 ]
 """Loaded before the other options, so that commands, and plans that they load, find its mechanisms by name."""
@@ -238,7 +243,7 @@ RANDOMIZER_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "epsilon_local": (float | None, "Local ε0; alone: any ε0-LDP randomizer."),
     "delta_local": (float | None, "δ0 of an (ε0, δ0)-LDP randomizer, with --epsilon-local alone."),
     "set_": (Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)], ""),
-    "table": (Path | None, "CSV of a randomizer: a row per input, no header."),
+    "table": (Path | None, "CSV file of a randomizer: a row per input, no header."),
     "p": (float | None, "Largest ratio between two inputs, above 1 or inf."),
     "beta": (float | None, "Largest total variation between two inputs."),
     "q": (float | None, "Largest ratio to another user's messages."),
@@ -307,7 +312,9 @@ def _order_parameters(
 
 
 REPORT_OPTION = "--report"
-Report = Annotated[Path | None, typer.Option(REPORT_OPTION, help="Write a statement for people here: .md or .html.")]
+Report = Annotated[
+    Path | None, typer.Option(REPORT_OPTION, help="Write the guarantee in words to this file: .md or .html.")
+]
 
 
 def check_report_path(who: str, path: Path | None) -> None:
@@ -329,13 +336,13 @@ def format_command_line(arguments: Sequence[str] | None = None) -> str:
     'shuffledp amplify --users 10 --json'
     """
     words = iter(sys.argv[1:] if arguments is None else arguments)
-    kept = []
+    remaining = []
     for word in words:
         if word == REPORT_OPTION:
             next(words, None)
         elif not word.startswith(f"{REPORT_OPTION}="):
-            kept.append(word)
-    return shlex.join(["shuffledp", *kept])
+            remaining.append(word)
+    return shlex.join(["shuffledp", *remaining])
 
 
 # --- Campaigns and shufflers ---
@@ -380,19 +387,22 @@ INPUT_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "user": (
         Annotated[
-            str | None, typer.Option("--user", help="The column that says whose each row is; else a row is a person.")
+            str | None,
+            typer.Option(
+                "--user", help="The column that identifies the user of each row; without it, each row is a person."
+            ),
         ],
         None,
     ),
     "rows_per_user": (
         Annotated[
             int,
-            typer.Option("--rows-per-user", help="The most rows of one user that are used, the first of the input."),
+            typer.Option("--rows-per-user", help="Maximum number of rows used per user, the first ones of the input."),
         ],
         1,
     ),
     "gather": (
-        Annotated[bool, typer.Option("--gather", help="All rows of a user are one list: for sets and pairs.")],
+        Annotated[bool, typer.Option("--gather", help="Combine all rows of a user into one list, for sets and pairs.")],
         False,
     ),
     "missing": (
@@ -402,13 +412,15 @@ INPUT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "gap": (
         Annotated[
             list[str] | None,
-            typer.Option("--gap", metavar="TEXT", help="A text that stands for no value, such as NA; repeatable."),
+            typer.Option(
+                "--gap", metavar="TEXT", help="A text that stands for a missing value, such as NA; repeatable."
+            ),
         ],
         None,
     ),
     "clip": (Annotated[bool, typer.Option("--clip", help="Move numbers beyond the range to its ends.")], False),
     "separator": (
-        Annotated[str, typer.Option("--separator", help="What divides the entries of a list in one cell.")],
+        Annotated[str, typer.Option("--separator", help="Separator of the entries of a list in one cell.")],
         DEFAULT_SEPARATOR,
     ),
     "longer": (
@@ -419,7 +431,7 @@ INPUT_OPTIONS: dict[str, tuple[Any, Any]] = {
         REFUSE,
     ),
     "delimiter": (
-        Annotated[str | None, typer.Option("--delimiter", help="What divides the fields of a CSV file.")],
+        Annotated[str | None, typer.Option("--delimiter", help="Separator of the fields of a CSV file.")],
         None,
     ),
 }

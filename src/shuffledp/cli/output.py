@@ -161,7 +161,7 @@ def _notify_listener(name: str, done: int, total: int | None) -> None:
 
 
 @contextmanager
-def _log_progress(console: Console, told: Callable[[], str]) -> Iterator[None]:
+def _log_progress(console: Console, describe: Callable[[], str]) -> Iterator[None]:
     """Prints progress as a line every ten seconds, for logs; nothing on a terminal, which has bars."""
     if console.is_terminal or os.environ.get(PROGRESS_VARIABLE) == "none":
         yield
@@ -169,11 +169,11 @@ def _log_progress(console: Console, told: Callable[[], str]) -> Iterator[None]:
     over = threading.Event()
     begun = time.monotonic()
 
-    def tell() -> None:
+    def print_line() -> None:
         while not over.wait(LOG_INTERVAL_SECONDS):
-            console.print(f"{told()} ({time.monotonic() - begun:.0f} s)", highlight=False, soft_wrap=True)
+            console.print(f"{describe()} ({time.monotonic() - begun:.0f} s)", highlight=False, soft_wrap=True)
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=print_line, daemon=True)
     thread.start()
     try:
         yield
@@ -200,7 +200,7 @@ class ProgressBars(Progress):
                     bar.start()
                     shown = True
 
-        def far() -> str:
+        def describe() -> str:
             return f"{name}: {done:,}" + ("" if total is None else f" of {total:,}")
 
         def advance(rows: int) -> None:
@@ -218,7 +218,7 @@ class ProgressBars(Progress):
         if console.is_terminal:
             clock.start()
         try:
-            with _log_progress(console, far):
+            with _log_progress(console, describe):
                 yield advance
         finally:
             clock.cancel()
@@ -235,22 +235,22 @@ def show_spinner(text: str) -> Iterator[Callable[[str], None]]:
     Yields a function that replaces its text.
     """
     console = Console(stderr=True)
-    status, said = console.status(f"{text} …"), text
+    status, current_text = console.status(f"{text} …"), text
     clock = threading.Timer(QUIET_SECONDS, status.start)
     clock.daemon = True
     if console.is_terminal:
         clock.start()
 
-    def say(told: str) -> None:
-        nonlocal said
-        said = told
-        _notify_listener(told, 0, None)
-        status.update(f"{told} …")
+    def set_text(new_text: str) -> None:
+        nonlocal current_text
+        current_text = new_text
+        _notify_listener(new_text, 0, None)
+        status.update(f"{new_text} …")
 
     _notify_listener(text, 0, None)
     try:
-        with _log_progress(console, lambda: f"{said} …"):
-            yield say
+        with _log_progress(console, lambda: f"{current_text} …"):
+            yield set_text
     finally:
         clock.cancel()
         # The timer may be starting the spinner right now.

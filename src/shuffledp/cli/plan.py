@@ -33,7 +33,7 @@ from shuffledp.tasks.survey import Survey
 
 @takes_input
 def plan_command(
-    epsilon: Annotated[float, typer.Option(help="The central ε that they are promised, over all rounds.")],
+    epsilon: Annotated[float, typer.Option(help="The central ε over all rounds.")],
     delta: Annotated[float, typer.Option(help="The central δ.")],
     source: InputOptions | None,
     task: Annotated[
@@ -43,13 +43,11 @@ def plan_command(
             f"--question."
         ),
     ] = None,
-    users: Annotated[
-        float | None, typer.Option(parser=options.number, help="How many users will take part in each round.")
-    ] = None,
+    users: Annotated[float | None, typer.Option(parser=options.number, help="Number of users in each round.")] = None,
     of: options.PeopleSampledFrom = None,
     rate: options.Rate = None,
     domain: Annotated[
-        float | None, typer.Option(parser=options.number, help="How many options, keys or values there are.")
+        float | None, typer.Option(parser=options.number, help="Number of options, keys or values.")
     ] = None,
     categories: Annotated[Path | None, typer.Option(help="A text file with the options or keys, one a line.")] = None,
     items: Annotated[
@@ -69,10 +67,10 @@ def plan_command(
     ] = None,
     degrees: Annotated[bool, typer.Option("--degrees", help="The map's edges are degrees.")] = False,
     strings: Annotated[
-        float | None, typer.Option(parser=options.number, help="Most bytes of a text that nobody listed.")
+        float | None, typer.Option(parser=options.number, help="Maximum number of bytes of a text from an open domain.")
     ] = None,
     bits: Annotated[
-        float | None, typer.Option(parser=options.number, help="Bits of a whole number that nobody listed.")
+        float | None, typer.Option(parser=options.number, help="Bits of a whole number from an open domain.")
     ] = None,
     reach: Annotated[
         float | None, typer.Option(parser=options.number, help="Bits of a code that a search is to find.")
@@ -89,36 +87,43 @@ def plan_command(
         bool,
         typer.Option(
             "--domain-from-data",
-            help="Take the categories of --input although most of them are of few people: the plan tells them to all.",
+            help="Take the categories from --input although most of them are rare: the plan publishes them.",
         ),
     ] = False,
     ways: Annotated[
-        float | None, typer.Option(help="Marginals of single columns (1), or of every two together, too (2).")
+        float | None, typer.Option(help="Marginals of single columns (1), or also of every two columns (2).")
     ] = None,
     minimum: Annotated[
         float | None,
         typer.Option(
-            parser=options.number, help="The fewest users with whom the target must be met; all of them by default."
+            parser=options.number,
+            help="Smallest number of users with whom the target must be met; by default all of them.",
         ),
     ] = None,
     colluding: options.Colluding = 0,
     rounds: options.Rounds = 1,
-    max_bits: Annotated[float | None, typer.Option(parser=options.number, help="Most bits a user.")] = None,
-    max_messages: Annotated[float | None, typer.Option(parser=options.number, help="Most messages a user.")] = None,
+    max_bits: Annotated[
+        float | None, typer.Option(parser=options.number, help="Maximum number of bits per user.")
+    ] = None,
+    max_messages: Annotated[
+        float | None, typer.Option(parser=options.number, help="Maximum number of messages per user.")
+    ] = None,
     local_epsilon_at_most: Annotated[
-        float | None, typer.Option(help="A local ε that holds even without the shuffler.")
+        float | None, typer.Option(help="Largest local ε, which holds even without the shuffler.")
     ] = None,
     mechanism: Annotated[str | None, typer.Option(help="Plan with this mechanism only.")] = None,
     mechanism_file: options.MechanismFile = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=FILE", help="The table of a mechanism that is one: distances=FILE."),
+        typer.Option("--set", metavar="NAME=FILE", help="The table of a mechanism that needs one: distances=FILE."),
     ] = None,
     target_distances: Annotated[
         Path | None,
-        typer.Option(help="CSV of the central ε of every two values, a row per value, no header; with such a table."),
+        typer.Option(
+            help="CSV file of the central ε of every two values, a row per value, no header; for such a mechanism."
+        ),
     ] = None,
-    population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
+    population: Annotated[str, typer.Option(help="Name of these users in the ledger.")] = "everyone",
     ledger: LedgerOption = None,
     rests_on: Annotated[
         str,
@@ -132,27 +137,27 @@ def plan_command(
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Mechanisms that meet a target, ranked by error; a plan.
+    """Rank the mechanisms that meet a target by their error, and write a plan.
 
     Every mechanism for the task is calibrated to the target; the plan is for `collect`.
     """
     ends = tuple(low or ()), tuple(high or ())
-    several = parse_questions(question or (), questions) or None
-    given = TaskOptions(
+    survey_questions = parse_questions(question or (), questions) or None
+    task_options = TaskOptions(
         domain, categories, items, *ends, dimension, west, east, south, north, columns, degrees or None, strings, bits,
-        reach, questions=several, ways=ways,
+        reach, questions=survey_questions, ways=ways,
     )  # fmt: skip
     _check_writable(out, plot)
-    seen = _preview_input(source, task, given, domain_from_data)
-    if seen is not None:
-        task, given = seen.task, seen.task_options
-        users = seen.users if users is None and rate is None else users
-    asked = from_options(_select_task_name(task, several is not None), given)
-    asked_of = options.build_participation("plan", users, of, rate, rounds)
-    kept = _open_ledger(ledger)
-    quoted = {} if kept is None else kept.head().to_document()
+    preview_result = _preview_input(source, task, task_options, domain_from_data)
+    if preview_result is not None:
+        task, task_options = preview_result.task, preview_result.task_options
+        users = preview_result.users if users is None and rate is None else users
+    selected_task = from_options(_select_task_name(task, survey_questions is not None), task_options)
+    participation = options.build_participation("plan", users, of, rate, rounds)
+    opened_ledger = _open_ledger(ledger)
+    ledger_head = {} if opened_ledger is None else opened_ledger.head().to_document()
     ranking = plan(
-        asked,
+        selected_task,
         users,
         epsilon,
         delta,
@@ -175,31 +180,31 @@ def plan_command(
     )
     # Without a feasible plan, --out is an error; otherwise a note below the table says so.
     best = ranking.selected_candidate if out is None else ranking.best
-    read = () if seen is None else seen.settings_from_data
-    chosen = None if best is None else replace(best.plan, ledger=quoted, read_from_data=read)
+    settings_from_data = () if preview_result is None else preview_result.settings_from_data
+    chosen = None if best is None else replace(best.plan, ledger=ledger_head, read_from_data=settings_from_data)
     if plot is not None:
         plot_ranking(ranking, plot)
         if not json:
             output.print_written_path("figure", plot)
     if out is not None and chosen is not None:
         chosen.save(out)
-    warnings = [] if seen is None else [seen.format_text()]
-    warnings += [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
+    warnings = [] if preview_result is None else [preview_result.format_text()]
+    warnings += [] if opened_ledger is None or chosen is None else opened_ledger.warnings(chosen, ahead=True)
     print_warnings(warnings)
-    cautions = delta_warnings(delta, asked_of.population_size)
+    delta_notes = delta_warnings(delta, participation.population_size)
     if json:
-        needed = [] if chosen is None else list(chosen.conditions())
+        required_conditions = [] if chosen is None else list(chosen.conditions())
         document = {
             "plan": None if chosen is None else chosen.document(),
-            "warnings": warnings + cautions,
-            "conditions": needed,
+            "warnings": warnings + delta_notes,
+            "conditions": required_conditions,
         }
         typer.echo(format_json(ranking.document() | document))
         return
     print_ranking(ranking)
     if chosen is not None:
         output.print_conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
-    for sentence in cautions:
+    for sentence in delta_notes:
         output.print_text(f"\n{sentence}")
     if out is not None:
         output.print_text(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
@@ -289,9 +294,9 @@ def print_ranking(ranking: Ranking) -> None:
 def simulate_command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
     users: Annotated[
-        float | None, typer.Option(parser=options.number, help="How many users; as planned by default.")
+        float | None, typer.Option(parser=options.number, help="Number of users; as planned by default.")
     ] = None,
-    repeat: Annotated[float, typer.Option(parser=options.number, help="How many simulated collections.")] = 100,
+    repeat: Annotated[float, typer.Option(parser=options.number, help="Number of simulated collections.")] = 100,
     seed: Annotated[float, typer.Option(help="The same seed gives the same simulations.")] = 0,
     options_file: Annotated[
         Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size.")
@@ -300,9 +305,9 @@ def simulate_command(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """Try a plan on made-up users: is the error as promised?"""
-    asked = None if options_file is None else read_lines(options_file, "simulate")
-    outcome = simulate(plan, users, repeat, seed, ProgressBars(), asked, confidence)
+    """Simulate a plan with made-up users, to compare the error with the expected one."""
+    selected_options = None if options_file is None else read_lines(options_file, "simulate")
+    outcome = simulate(plan, users, repeat, seed, ProgressBars(), selected_options, confidence)
     if json:
         typer.echo(format_json(outcome.document()))
         return

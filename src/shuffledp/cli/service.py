@@ -30,7 +30,7 @@ from shuffledp.cli.output import ProgressBars
 from shuffledp.planning.plan import Plan
 from shuffledp.service import crypto
 from shuffledp.service.batch_client import fetch_and_open, receive, send
-from shuffledp.service.browser.programs import MODULE_NAME, load_static_file
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, AnalystKey, ShufflerKey, decode_base64url
 from shuffledp.service.rounds import RoundManager, TrustedClock
@@ -41,7 +41,7 @@ from shuffledp.service.tokens import IssuerKey, PrivateTokens
 
 campaign_app = typer.Typer(
     cls=UniqueOptionsGroup,
-    help="What analyst, shuffler and clients act on.",
+    help="Create campaigns, and run them at the shuffler.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -64,28 +64,31 @@ def create(
     analyst_key: Annotated[Path, typer.Option("--analyst-key", help="The analyst's key file.")],
     shuffler: Annotated[Path, typer.Option("--shuffler", help="A file of what `keys new --shuffler` printed.")],
     out: Annotated[Path, typer.Option("--out", help="A new file for the campaign.")],
-    url: Annotated[str, typer.Option("--url", help="Where clients reach the shuffler: its https address.")] = "",
-    analyst: Annotated[str, typer.Option("--analyst", help="Who runs the analysis.")] = "",
-    operator: Annotated[str, typer.Option("--operator", help="Who runs the shuffler.")] = "",
-    question: Annotated[str, typer.Option("--question", help="What people are asked, in their words.")] = "",
-    window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
-    extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
-    retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
+    url: Annotated[str, typer.Option("--url", help="The https address at which clients reach the shuffler.")] = "",
+    analyst: Annotated[str, typer.Option("--analyst", help="Name of the analyst.")] = "",
+    operator: Annotated[str, typer.Option("--operator", help="Name of the shuffler's operator.")] = "",
+    question: Annotated[str, typer.Option("--question", help="The question to the users, in plain words.")] = "",
+    window: Annotated[str, typer.Option("--window", help="Duration of a round: 7d, 12h, 30m or 90s.")] = "7d",
+    extensions: Annotated[
+        int, typer.Option("--extensions", help="Number of extensions if too few users took part.")
+    ] = 1,
+    retention: Annotated[str, typer.Option("--retention", help="Time for which an unfetched batch is kept.")] = "30d",
     capacity: Annotated[
         int | None,
         typer.Option(
-            "--capacity", help="The most reports of a round; by default ten times the planned users, at least 100,000."
+            "--capacity",
+            help="Maximum number of reports of a round; by default ten times the planned users, at least 100,000.",
         ),
     ] = None,
-    issuer: Annotated[str, typer.Option("--issuer", help="Who issues the tokens that admit people.")] = "",
+    issuer: Annotated[str, typer.Option("--issuer", help="Issuer of the tokens that admit users.")] = "",
     issuer_key: Annotated[
         Path | None, typer.Option("--issuer-key", help="The issuer's public key, as it publishes it (DER).")
     ] = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """Make a campaign of a plan. Its minimum and colluding users are those of the plan."""
-    made = Campaign.create(
+    """Create a campaign from a plan, with the plan's minimum and colluding users."""
+    new_campaign = Campaign.create(
         Plan.load(plan),
         AnalystKey.load(analyst_key),
         _read_identity(shuffler),
@@ -98,17 +101,17 @@ def create(
         admission=_read_admission(issuer, issuer_key),
         capacity=capacity,
     )
-    made.save(out)
+    new_campaign.save(out)
     if not json:
         output.print_written_path("campaign", out)
-    _print_campaign(made, json)
+    _print_campaign(new_campaign, json)
 
 
 @campaign_app.command("show")
 def show_campaign(
     campaign: CampaignFile, mechanism_file: options.MechanismFile = None, json: options.Json = False
 ) -> None:
-    """What a campaign promises, to whom and by whom."""
+    """Show the guarantee of a campaign and its parties."""
     _print_campaign(Campaign.load(campaign), json)
 
 
@@ -125,22 +128,24 @@ def accept(
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     without_local: Annotated[
-        bool, typer.Option("--without-local", help="Accept messages that promise nothing without the shuffler.")
+        bool, typer.Option("--without-local", help="Accept messages that have no guarantee without the shuffler.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """At the shuffler: check what a campaign promises, and open its first round."""
-    chosen = Campaign.load(campaign)
-    book = resolve_ledger("campaign", ledger, no_ledger, chosen.plan)
-    chosen.prove_promise(without_local=without_local)
+    """At the shuffler: check the guarantee of a campaign, and open its first round."""
+    loaded_campaign = Campaign.load(campaign)
+    ledger_location = resolve_ledger("campaign", ledger, no_ledger, loaded_campaign.plan)
+    loaded_campaign.prove_promise(without_local=without_local)
     identity = ShufflerKey.load(key)
     # Checked before the directory is created, because one made with the wrong key would later refuse the right one.
-    chosen.check_shuffler(identity)
-    place = ShufflerPaths.from_directories(state, keys, database)
-    place.create_directories(identity)
-    with _open_round_manager(place) as keeper:
-        opened = keeper.accept(
-            AcceptedCampaign(chosen, None if book is None else os.fspath(book.resolve())),
+    loaded_campaign.check_shuffler(identity)
+    paths = ShufflerPaths.from_directories(state, keys, database)
+    paths.create_directories(identity)
+    with _open_round_manager(paths) as manager:
+        opened = manager.accept(
+            AcceptedCampaign(
+                loaded_campaign, None if ledger_location is None else os.fspath(ledger_location.resolve())
+            ),
             TrustedClock(state).read().now,
         )
     _print_round(opened, json)
@@ -150,11 +155,11 @@ def accept(
 def all_campaigns(
     state: StateDirectory, keys: KeysDirectory = None, database: Database = None, json: options.Json = False
 ) -> None:
-    """At the shuffler: its campaigns, and where their rounds stand."""
-    place = ShufflerPaths.from_directories(state, keys, database)
-    _ = place.signing_key
-    with closing(place.open_store()) as store:
-        accepted = RoundManager(place, store).campaigns()
+    """At the shuffler: list its campaigns and the state of their rounds."""
+    paths = ShufflerPaths.from_directories(state, keys, database)
+    _ = paths.signing_key
+    with closing(paths.open_store()) as store:
+        accepted = RoundManager(paths, store).campaigns()
         if json:
             typer.echo(format_json({"campaigns": [_campaign_document(each, store) for each in accepted]}))
         for each in () if json else accepted:
@@ -182,11 +187,11 @@ def close(
     database: Database = None,
     json: options.Json = False,
 ) -> None:
-    """At the shuffler: end the round that is open, before its time. The minimum holds all the same."""
-    with _open_round_manager(ShufflerPaths.from_directories(state, keys, database)) as keeper:
-        accepted, found = _find_campaign(keeper, campaign)
-        keeper.close_now(found, TrustedClock(state).read().now)
-        _print_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
+    """At the shuffler: close the open round early. The minimum still holds."""
+    with _open_round_manager(ShufflerPaths.from_directories(state, keys, database)) as manager:
+        accepted, found = _find_campaign(manager, campaign)
+        manager.close_now(found, TrustedClock(state).read().now)
+        _print_round(manager.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
 @campaign_app.command()
@@ -197,11 +202,11 @@ def expire(
     database: Database = None,
     json: options.Json = False,
 ) -> None:
-    """At the shuffler: give up the round that is open. What was sent is destroyed, and nothing is handed on."""
-    with _open_round_manager(ShufflerPaths.from_directories(state, keys, database)) as keeper:
-        accepted, found = _find_campaign(keeper, campaign)
-        keeper.give_up_round(accepted, found)
-        _print_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
+    """At the shuffler: give up the open round. Its reports are destroyed, and nothing is passed on."""
+    with _open_round_manager(ShufflerPaths.from_directories(state, keys, database)) as manager:
+        accepted, found = _find_campaign(manager, campaign)
+        manager.give_up_round(accepted, found)
+        _print_round(manager.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
 @campaign_app.command()
@@ -209,11 +214,11 @@ def clock(
     state: StateDirectory,
     keys: KeysDirectory = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Rely on the machine's clock as it is now; look at it first.")
+        bool, typer.Option("--confirm", help="Trust the machine's clock as it is now; check it first.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """At the shuffler: whether the machine's clock goes with the time that passed. Rounds wait where it does not."""
+    """At the shuffler: compare the machine's clock with the time that passed. Rounds wait if they differ."""
     _ = ShufflerPaths.from_directories(state, keys).signing_key
     observed = TrustedClock(state)
     if confirm:
@@ -226,30 +231,29 @@ def clock(
         output.print_text(
             f"The clock is {abs(moment.jump):,} seconds {ahead} the time that passed; for rounds it is "
             f"{format_utc(moment.now)}. If the clock is right, and the machine was off or its clock wrong before, run "
-            f"this "
-            f"with --confirm."
+            "this with --confirm."
         )
     else:
         output.print_text(f"The clock goes with the time that passed: it is {format_utc(moment.now)}.")
 
 
 @contextmanager
-def _open_round_manager(place: ShufflerPaths) -> Iterator[RoundManager]:
+def _open_round_manager(paths: ShufflerPaths) -> Iterator[RoundManager]:
     """Opens the shuffler's store for changes of rounds, and keeps other processes from changing them meanwhile."""
-    _ = place.signing_key
+    _ = paths.signing_key
     try:
-        with place.release_reserve(), closing(place.open_store()) as store, place.lock_rounds(), store.lock_rounds():
-            yield RoundManager(place, store, None)
+        with paths.release_reserve(), closing(paths.open_store()) as store, paths.lock_rounds(), store.lock_rounds():
+            yield RoundManager(paths, store, None)
     except BlockingIOError:
         raise ValueError("campaign: another process is closing rounds there; try again when it is done.") from None
 
 
-def _find_campaign(keeper: RoundManager, id_: str) -> tuple[AcceptedCampaign, Round]:
+def _find_campaign(manager: RoundManager, id_: str) -> tuple[AcceptedCampaign, Round]:
     """Returns the campaign whose id begins with `id_`, and its last round."""
-    known = [each for each in keeper.campaigns() if each.campaign.id.startswith(id_)]
+    known = [each for each in manager.campaigns() if each.campaign.id.startswith(id_)]
     if len(known) != 1:
         raise ValueError(f"campaign: expected the id of one campaign of this shuffler, or its beginning, got {id_!r}.")
-    return known[0], keeper.store.rounds(known[0].campaign.id)[-1]
+    return known[0], manager.store.rounds(known[0].campaign.id)[-1]
 
 
 def _campaign_document(accepted: AcceptedCampaign, store: Store) -> dict[str, Any]:
@@ -260,15 +264,15 @@ def _campaign_document(accepted: AcceptedCampaign, store: Store) -> dict[str, An
 
 
 def _describe_round(accepted: AcceptedCampaign, found: Round) -> str:
-    told = describe_round(accepted.campaign, found)
+    document = describe_round(accepted.campaign, found)
     until = f" until {format_utc(found.closes)}" if found.state == "open" else ""
-    return f"{found.state}{until}" + (f", {told['users']:,} took part" if "users" in told else "")
+    return f"{found.state}{until}" + (f", {document['users']:,} took part" if "users" in document else "")
 
 
 def _print_round(found: Round, json: bool) -> None:
     if json:
-        told = {"campaign": found.campaign, "round": found.number, "state": found.state, "closes": found.closes}
-        typer.echo(format_json(told))
+        document = {"campaign": found.campaign, "round": found.number, "state": found.state, "closes": found.closes}
+        typer.echo(format_json(document))
     else:
         until = f", until {format_utc(found.closes)}"
         output.print_text(
@@ -349,7 +353,7 @@ def _print_campaign(campaign: Campaign, json: bool) -> None:
 
 keys_app = typer.Typer(
     cls=UniqueOptionsGroup,
-    help="Keys of analysts and shufflers, in files for their owners.",
+    help="Create and show the keys of analysts and shufflers.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -363,11 +367,11 @@ def new(
         bool, typer.Option("--shuffler", help="A shuffler's key, which signs; else an analyst's.")
     ] = False,
 ) -> None:
-    """Make a key, in a new file; prints the public part. What is sealed to a lost key is lost."""
-    made = ShufflerKey.new() if shuffler else AnalystKey.new()
-    made.save(file)
+    """Create a key in a new file and print its public part. Messages sealed to a lost key are lost."""
+    key = ShufflerKey.new() if shuffler else AnalystKey.new()
+    key.save(file)
     output.print_written_path("key", file)
-    typer.echo(format_json(made.public_document))
+    typer.echo(format_json(key.public_document))
 
 
 @keys_app.command("show")
@@ -379,7 +383,7 @@ def show_key(file: KeyFile) -> None:
 # --- shuffledp send ---
 
 
-Url = Annotated[str | None, typer.Option("--url", help="Where the shuffler is; by default where the campaign says.")]
+Url = Annotated[str | None, typer.Option("--url", help="Address of the shuffler; by default that of the campaign.")]
 
 
 @takes_input
@@ -387,24 +391,24 @@ def send_command(
     campaign: CampaignFile,
     source: InputOptions,
     spool: Annotated[
-        Path, typer.Option("--spool", help="A new file for the sealed reports; one of a killed run is sent on.")
+        Path, typer.Option("--spool", help="A new file for the sealed reports; that of a killed run is resumed.")
     ],
     url: Url = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """The encoder's role over a network: randomize, seal and send the rows of a table. Killed, it goes on."""
+    """Randomize, seal and send the rows of a table, in the role of the encoder. A killed run can be resumed."""
     if source.rows_per_user != 1:
         raise ValueError("send: a person takes part once in a round; --rows-per-user must be 1.")
-    done = send(
+    sent = send(
         campaign, source.paths, source.columns, spool=spool, url=url, user=source.user, rules=source.rules,
         delimiter=source.delimiter, gather=source.gather, progress=ProgressBars(),
     )  # fmt: skip
     if json:
-        typer.echo(format_json({"reports": done.reports, "round": done.round_number}))
+        typer.echo(format_json({"reports": sent.reports, "round": sent.round_number}))
     else:
         output.print_text(
-            f"{done.reports:,} reports were taken in round {done.round_number}; keep {spool}.sent as a mark of that."
+            f"{sent.reports:,} reports were taken in round {sent.round_number}; keep {spool}.sent as a mark of that."
         )
 
 
@@ -423,27 +427,41 @@ def receive_command(
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """The analyst's role: open the sealed messages of a campaign, for `estimate`."""
-    chosen, opened_by = Campaign.load(campaign), AnalystKey.load(key)
+    """Open the sealed messages of a campaign for `estimate`, in the role of the analyst."""
+    loaded_campaign, analyst_key = Campaign.load(campaign), AnalystKey.load(key)
     if input_ is not None and url is not None:
         raise ValueError("receive: give either --input or --url, not both.")
     if input_ is None:
-        made = fetch_and_open(
-            chosen, opened_by, out=out, url=url, round_number=round_number, workers=None, progress=ProgressBars()
+        manifest = fetch_and_open(
+            loaded_campaign,
+            analyst_key,
+            out=out,
+            url=url,
+            round_number=round_number,
+            workers=None,
+            progress=ProgressBars(),
         )
     else:
-        made = receive(
-            chosen, opened_by, input_, out=out, round_number=round_number, workers=None, progress=ProgressBars()
+        manifest = receive(
+            loaded_campaign,
+            analyst_key,
+            input_,
+            out=out,
+            round_number=round_number,
+            workers=None,
+            progress=ProgressBars(),
         )
     if json:
         typer.echo(
-            format_json({"messages": made.messages, "refused": made.refused, "users": made.users, "out": str(out)})
+            format_json(
+                {"messages": manifest.messages, "refused": manifest.refused, "users": manifest.users, "out": str(out)}
+            )
         )
         return
-    output.print_text(f"{made.messages:,} messages in {out}: `shuffledp estimate PLAN --input {out}` reads them.")
-    if made.refused:
+    output.print_text(f"{manifest.messages:,} messages in {out}: `shuffledp estimate PLAN --input {out}` reads them.")
+    if manifest.refused:
         output.print_text(
-            f"{made.refused:,} did not open, or were there twice; each takes one user off those who are counted."
+            f"{manifest.refused:,} did not open, or were there twice; each takes one user off those who are counted."
         )
 
 
@@ -464,7 +482,7 @@ def serve_command(
     ] = None,
     workers: Annotated[int, typer.Option("--workers", help="Processes that take reports.")] = 1,
 ) -> None:
-    """The shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst. TLS goes in front.
+    """Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst. TLS goes in front.
 
     With --database and without --state it is a front: it takes reports, on any number of machines, and the one with
     --state closes the rounds.

@@ -55,10 +55,10 @@ MIN_USERS_SHARE, COLLUDING_SHARE = 0.9, 0.05
 
 def demo_command(
     users: Annotated[int, typer.Option("--users", help="Simulated clients.")] = 10_000,
-    out: Annotated[Path | None, typer.Option("--out", help="A new directory for all that is left.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A new directory for all results.")] = None,
     json: options.Json = False,
 ) -> None:
-    """The whole path over loopback: clients seal, a shuffler that is killed once mixes, an analyst estimates."""
+    """Run a whole campaign on this machine: clients, a shuffler that is killed once, and an analyst."""
     if users < 1000:
         raise ValueError(f"demo: expected at least 1000 users, who hide each other, got {users}.")
     if out is not None:
@@ -74,26 +74,26 @@ def demo_command(
 
 def _run_demo(users: int, room: Path, json: bool) -> None:
     minimum, colluding = int(MIN_USERS_SHARE * users), int(COLLUDING_SHARE * users)
-    chosen = plan(
+    selected_plan = plan(
         Frequency(DEMO_COLOURS), users, DEMO_EPSILON, DEMO_DELTA, mechanism="krr", minimum=minimum, colluding=colluding,
         progress=ProgressBars(),
     ).best.plan  # fmt: skip
     values = np.random.default_rng().choice(len(DEMO_COLOURS), size=users, p=DEMO_COLOUR_SHARES)
-    tell = (lambda _: None) if json else output.print_note
-    tell(
-        f"{users:,} people are asked for a colour: ε = {DEMO_EPSILON:g} at δ = {format_exact(DEMO_DELTA)} is promised "
-        f"if {minimum:,} come, {colluding:,} of them colluding."
+    print_note = (lambda _: None) if json else output.print_note
+    print_note(
+        f"{users:,} people are asked for a colour: ε = {DEMO_EPSILON:g} at δ = {format_exact(DEMO_DELTA)} is "
+        f"guaranteed if {minimum:,} take part, {colluding:,} of them colluding."
     )
-    done = run_demo(chosen, values, room, progress=ProgressBars(), tell=tell)
+    result = run_demo(selected_plan, values, room, progress=ProgressBars(), tell=print_note)
     counts = np.bincount(values, minlength=len(DEMO_COLOURS))
     if json:
-        typer.echo(format_json(_document(done, counts)))
+        typer.echo(format_json(_document(result, counts)))
     else:
-        _print_demo(done, counts)
+        _print_demo(result, counts)
 
 
-def _print_demo(done: DemoResult, truth: NDArray[np.int64]) -> None:
-    guarantee, quantity = done.report.guarantee, done.report.quantities[0]
+def _print_demo(result: DemoResult, truth: NDArray[np.int64]) -> None:
+    guarantee, quantity = result.report.guarantee, result.report.quantities[0]
     low, high = quantity.low, quantity.high
     assert low is not None, "the mechanism has intervals"
     assert high is not None, "the mechanism has intervals"
@@ -107,13 +107,13 @@ def _print_demo(done: DemoResult, truth: NDArray[np.int64]) -> None:
     stated = format_rounded_up(guarantee.stated_value.upper, GUARANTEE_DIGITS)
     output.print_text(
         f"ε = {stated} at δ = {format_exact(guarantee.plan.delta)} for the {guarantee.users:,} who "
-        f"came, {guarantee.plan.colluding:,} of them colluding; {done.received.refused:,} messages were set aside."
+        f"came, {guarantee.plan.colluding:,} of them colluding; {result.received.refused:,} messages were set aside."
     )
     output.print_conditions(guarantee.conditions())
 
 
-def _document(done: DemoResult, truth: NDArray[np.int64]) -> dict[str, object]:
-    return done.report.document() | {"campaign": done.campaign.id, "truth": truth.tolist()}
+def _document(result: DemoResult, truth: NDArray[np.int64]) -> dict[str, object]:
+    return result.report.document() | {"campaign": result.campaign.id, "truth": truth.tolist()}
 
 
 # --- Example data ---
@@ -258,7 +258,7 @@ def run_tour() -> None:
     console.print(
         f"Real data: {flights.num_rows:,} flights from New York in 2013 (package {FLIGHTS_PACKAGE}). "
         "Each flight stands for a user\nwho sends randomized messages; a shuffler mixes them, and only what comes out "
-        "is looked at.",
+        "is analysed.",
         highlight=False,
         soft_wrap=True,
     )
@@ -267,13 +267,15 @@ def run_tour() -> None:
         for number, question in enumerate(questions(), 1):
             console.print(f"\n[bold]{number}. {question.text}[/bold]", highlight=False)
             source = _write_column(flights, question.column, Path(raw))
-            chosen = _choose_plan(question, source.num_rows, folder)
+            selected_plan = _choose_plan(question, source.num_rows, folder)
             out = folder / question.name
-            report = collect(chosen, source.path, question.column, out=out, ledger=ledger.path, progress=ProgressBars())
-            _print_results(console, report, _compute_truth(chosen, question.column, source.path))
-    (standing,) = ledger.budget_statuses(POPULATION, TOUR_DELTA)
+            report = collect(
+                selected_plan, source.path, question.column, out=out, ledger=ledger.path, progress=ProgressBars()
+            )
+            _print_results(console, report, _compute_truth(selected_plan, question.column, source.path))
+    (status,) = ledger.budget_statuses(POPULATION, TOUR_DELTA)
     console.print(
-        f"\nAll together, about the same flights: at most ε = {output.format_upper(standing.epsilon, 4)} at δ = "
+        f"\nAll together, about the same flights: at most ε = {output.format_upper(status.epsilon, 4)} at δ = "
         f"{format_exact(TOUR_DELTA)}, by the ledger.\nReports, estimates, plots, certificates and the shuffled "
         f"messages are in "
         f"./{folder}.\n\n"

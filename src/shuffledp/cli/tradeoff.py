@@ -127,7 +127,7 @@ def command(
         str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
     ] = None,
     fpr: Annotated[
-        list[float] | None, typer.Option(metavar="RATE", help="A false-positive rate to look at; may be repeated.")
+        list[float] | None, typer.Option(metavar="RATE", help="A false-positive rate to evaluate; may be repeated.")
     ] = None,
     prior: Annotated[float, typer.Option(help="The attacker's prior of the second dataset.")] = 0.5,
     tpr: Annotated[float | None, typer.Option(help="Target: at most this TPR at --fpr.")] = None,
@@ -142,7 +142,7 @@ def command(
     log: Annotated[bool, typer.Option("--log", help="Draw TPR against FPR on logarithmic axes.")] = False,
     json: options.Json = False,
 ) -> None:
-    """What any attack on the shuffled messages can do, certified.
+    """Bound every attack on the shuffled messages, certified.
 
     With a target and no --users: the smallest number of users. With a target, --users and no --epsilon-local: the
     largest local ε.
@@ -156,15 +156,15 @@ def command(
     levels = tuple(fpr or DEFAULT_LEVELS)
     with show_spinner("Computing"):
         if step is not None:
-            named = dataclasses.replace(choice, settings=()) != RandomizerOptions("tradeoff")
-            asked = users is not None or of is not None or rate is not None or rounds != 1
-            if named or target is not None or asked or against or colluding or bound != BEST:
+            has_randomizer = dataclasses.replace(choice, settings=()) != RandomizerOptions("tradeoff")
+            has_users = users is not None or of is not None or rate is not None or rounds != 1
+            if has_randomizer or target is not None or has_users or against or colluding or bound != BEST:
                 raise ValueError("tradeoff: --step goes with --set, --fpr, --prior and the output options only.")
             report, curves = _build_step_report(step, choice.settings, levels, prior)
         else:
-            around = {"users": users, "of": of, "rate": rate, "rounds": rounds}
+            participation_options = {"users": users, "of": of, "rate": rate, "rounds": rounds}
             report, curves = _build_shuffled_report(
-                choice, around, target, bound, colluding, levels, prior, against or []
+                choice, participation_options, target, bound, colluding, levels, prior, against or []
             )
         document = report.document(points)
         if plot is not None:
@@ -195,7 +195,7 @@ def _build_step_report(
 
 def _build_shuffled_report(
     choice: RandomizerOptions,
-    around: dict[str, Any],
+    participation_options: dict[str, Any],
     target: RiskTarget | None,
     bound: str,
     colluding: float,
@@ -204,34 +204,44 @@ def _build_shuffled_report(
     against: list[str],
 ) -> tuple[RiskReport, LazyCurves]:
     extra: dict[str, Any] = {}
-    known: PrivacyCurve | None = None
+    disclosed_curve: PrivacyCurve | None = None
     if target is not None:
         if colluding:
             raise ValueError("tradeoff: --colluding does not go with a target.")
-        found = _calibrate(choice, around, target, bound)
-        curve, randomizer, schedule, known = found.curve, found.mechanism, found.schedule, found.disclosed_sample_curve
-        extra["calibrated"] = {found.setting: found.value, "risk": found.risk.value}
+        calibration = _calibrate(choice, participation_options, target, bound)
+        curve, randomizer, schedule, disclosed_curve = (
+            calibration.curve,
+            calibration.mechanism,
+            calibration.schedule,
+            calibration.disclosed_sample_curve,
+        )
+        extra["calibrated"] = {calibration.setting: calibration.value, "risk": calibration.risk.value}
     else:
-        if around["users"] is None and around["rate"] is None:
+        if participation_options["users"] is None and participation_options["rate"] is None:
             raise ValueError(
                 "tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv), or --of and --rate."
             )
-        schedule = options.build_participation("tradeoff", **around)
+        schedule = options.build_participation("tradeoff", **participation_options)
         randomizer = choice.build()
         with validation.relabel_errors("tradeoff", "amplify", "subsample", "poisson"):
             curve = schedule.curve(randomizer, bound=bound, colluding=colluding, effort=QUICK_EFFORT)
             if schedule.is_sampled:
-                known = schedule.disclosed_sample_curve(
+                disclosed_curve = schedule.disclosed_sample_curve(
                     randomizer, bound=bound, colluding=colluding, effort=QUICK_EFFORT
                 )
     honest = int(schedule.expected_users - colluding)
     whole = trade_off(curve)
-    needed = conditions(randomizer, schedule, colluding=int(colluding))
-    extra |= {"users": honest, "messages": curve.messages, **schedule.to_document(), "conditions": list(needed)}
-    if known is not None:
+    required_conditions = conditions(randomizer, schedule, colluding=int(colluding))
+    extra |= {
+        "users": honest,
+        "messages": curve.messages,
+        **schedule.to_document(),
+        "conditions": list(required_conditions),
+    }
+    if disclosed_curve is not None:
         extra |= {
             "condition": SAMPLING_SECRECY_CONDITION,
-            "if_known": {"advantage": AttackRisk(known).advantage().value},
+            "if_known": {"advantage": AttackRisk(disclosed_curve).advantage().value},
         }
 
     def curves() -> dict[str, TradeOff]:
@@ -260,12 +270,18 @@ def _parse_target(
     return RiskTarget(advantage, tpr, bayes_risk, ppv, level, chance)
 
 
-def _calibrate(choice: RandomizerOptions, around: dict[str, Any], target: RiskTarget, bound: str) -> Calibration:
-    if around["users"] is None and around["rate"] is None:
-        return calibrate(choice.build(), find="users", target=target, bound=bound, effort=QUICK_EFFORT, **around)
+def _calibrate(
+    choice: RandomizerOptions, participation_options: dict[str, Any], target: RiskTarget, bound: str
+) -> Calibration:
+    if participation_options["users"] is None and participation_options["rate"] is None:
+        return calibrate(
+            choice.build(), find="users", target=target, bound=bound, effort=QUICK_EFFORT, **participation_options
+        )
     if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
         raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
-    return calibrate(choice.builder_for_setting("epsilon"), target=target, bound=bound, effort=QUICK_EFFORT, **around)
+    return calibrate(
+        choice.builder_for_setting("epsilon"), target=target, bound=bound, effort=QUICK_EFFORT, **participation_options
+    )
 
 
 def _other_curves(

@@ -30,7 +30,7 @@ SHUFFLER_STREAM = WORD_RANGE - 1
 
 
 def rows_per_chunk(mechanism: Mechanism) -> int:
-    """Returns how many users share one stream of randomness; a constant, so that a retry gives the same messages."""
+    """Returns the number of users who share one stream of randomness: a constant, so that retries agree."""
     return max(1, min(CHUNK_ROWS, int(CHUNK_BYTES // (mechanism.messages_per_user * mechanism.message_bytes))))
 
 
@@ -80,19 +80,17 @@ class Encoder:
 
 def draw_shuffler_messages(mechanism: Mechanism, source: RandomSource) -> Bytes:
     """Returns the messages that the shuffler adds to those of the users; an empty array if it adds none."""
-    drawn = mechanism.draw_shuffler_messages(source)
-    if drawn is None:
-        return np.empty((0, mechanism.message_bytes), dtype=np.uint8)
-    return mechanism.pack(drawn)
+    noise = mechanism.draw_shuffler_messages(source)
+    return np.empty((0, mechanism.message_bytes), dtype=np.uint8) if noise is None else mechanism.pack(noise)
 
 
 def add_noise(mechanism: Mechanism, key: bytes, encoded: Path) -> None:
     """Writes the shuffler's own messages beside the encoded ones; a repeated call draws the same messages."""
     path = encoded / SHUFFLER_FILE
     if mechanism.message_plan.has_shuffler_noise and not path.exists():
-        drawn = draw_shuffler_messages(mechanism, KeyedSource(key, SHUFFLER_STREAM))
+        noise = draw_shuffler_messages(mechanism, KeyedSource(key, SHUFFLER_STREAM))
         with durable_files.create_atomic_file(path) as file:
-            message_files.write_messages_to(file, mechanism.message_bytes, [drawn])
+            message_files.write_messages_to(file, mechanism.message_bytes, [noise])
 
 
 @dataclass(frozen=True)
@@ -110,23 +108,24 @@ class AccumulatedStatistic:
 
 
 def accumulate(
-    mechanism: Mechanism, batches: Iterable[Bytes], reading: Estimator | None = None
+    mechanism: Mechanism, batches: Iterable[Bytes], estimator: Estimator | None = None
 ) -> AccumulatedStatistic | None:
     """Adds up the statistic over all messages; returns None if there are none.
 
-    Rows that are not messages of the mechanism are counted and otherwise ignored. ``reading`` is the estimator of
+    Rows that are not messages of the mechanism are counted and otherwise ignored. ``estimator`` is the estimator of
     selected options; None selects all of them.
     """
-    server = mechanism.estimator if reading is None else reading
+    if estimator is None:
+        estimator = mechanism.estimator
     total: AccumulatedStatistic | None = None
     refused = 0
     for wire in batches:
         messages, good = mechanism.encoding.decode_rows(mechanism.encoding.check_rows(wire))
-        found = int(np.count_nonzero(good))
-        refused += len(good) - found
-        if found:
-            sent = messages if found == len(good) else messages[good]
-            part = AccumulatedStatistic(np.asarray(server.accumulate(sent)), found, 0)
+        count = int(np.count_nonzero(good))
+        refused += len(good) - count
+        if count:
+            valid = messages if count == len(good) else messages[good]
+            part = AccumulatedStatistic(np.asarray(estimator.accumulate(valid)), count, 0)
             total = part if total is None else total + part
     return None if total is None else replace(total, refused=refused)
 

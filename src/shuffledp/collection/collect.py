@@ -4,8 +4,8 @@ Nothing is written unless every value is as planned, the target is met and the l
 before it is complete. Nothing is ever encoded twice with different randomness.
 
 A search, such as that for heavy hitters, runs several rounds. Each round is a collection of its own, is recorded in
-the ledger, and can be killed and resumed like any other. Its questions are a function of the earlier releases, so that
-only the rounds themselves have to be accounted for. Its output directory holds::
+the ledger, and can be killed and resumed like any other. Its questions are a function of the earlier releases, so only
+the rounds themselves have to be accounted for. The output directory of a search holds::
 
     search.json     the plan, the column and the input that the search began with
     round-1/ …      each round as ``collect`` writes it, with the plan of the next one
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,6 @@ from shuffledp.collection.input.tables import SampledTable, check_column_names, 
 from shuffledp.collection.job import JOB_FILE, MESSAGES_DIRECTORY, REPORT_FILE, Job, JobArguments
 from shuffledp.collection.message_files import BatchSpec
 from shuffledp.collection.report import NEXT_PLAN_FILE, ONE_PARTY_TEXT, Report
-from shuffledp.ledger.accounting import BudgetStatus
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.ledger.storage import LedgerAddress, parse_location
@@ -53,26 +52,24 @@ from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 SEARCH_FILE = "search.json"
 
 
-def run_all_rounds(request: CollectionRequest, run: Callable[[CollectionRequest], Report]) -> Report:
-    """Calls ``run_collection`` for every unfinished round in turn and returns the report of the last."""
+def run_request(request: CollectionRequest, engine: Engine) -> Report:
+    """Runs a collection, or all rounds of a search."""
+    return _run_all_rounds(request, engine) if request.plan.task.has_next_round else run_collection(request, engine)
+
+
+def _run_all_rounds(request: CollectionRequest, engine: Engine) -> Report:
+    """Runs every unfinished round in turn and returns the report of the last."""
     _require_same_rounds(request)
     plan: Plan | None = request.plan
     number, report, last = _first_round(request), None, request.out
     while plan is not None:
         last = request.out / f"round-{number}"
         if not (last / REPORT_FILE).exists():
-            begun = (last / "work").exists()
-            ahead = plan.rounds - number + 1
-            one = replace(
-                request,
-                plan=plan,
-                out=last,
-                round_number=number,
-                resume=begun,
-                planned_rounds=ahead,
-                option_selection=None,
-            )
-            report = run(one)
+            round_request = replace(
+                request, plan=plan, out=last, round_number=number, resume=(last / "work").exists(),
+                planned_rounds=plan.rounds - number + 1, option_selection=None,
+            )  # fmt: skip
+            report = run_collection(round_request, engine)
         plan, number = _load_next_plan(last), number + 1
     _publish(last, request.out)
     if report is None:
@@ -88,31 +85,31 @@ def _first_round(request: CollectionRequest) -> int:
 def _require_same_rounds(request: CollectionRequest) -> None:
     """Raises ValueError if the output directory holds a search that began with other arguments."""
     out, path = request.out, request.out / SEARCH_FILE
-    began = {
+    arguments = {
         "plan": request.plan.document(),
         "columns": list(request.columns),
         "rule for cells": request.rules.document(),
         "input": request.table.fingerprint(),
         "confidence or post-processing": request.estimate_options.to_document(),
     }
-    told = json.dumps(began, sort_keys=True)
+    text = json.dumps(arguments, sort_keys=True)
     if not path.exists():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise ValueError(f"collect: expected a new or empty directory, got {out}.")
         request.plan.identity(_first_round(request))
         durable_files.make_directory(out)
-        durable_files.create_atomically(path, told.encode())
+        durable_files.create_atomically(path, text.encode())
         return
     if not request.resume:
-        raise ValueError(f"collect: {out} holds a search that began before; go on with --resume, or delete it.")
+        raise ValueError(f"collect: {out} holds an unfinished search; continue with --resume, or delete it.")
     before = json.loads(path.read_text(encoding="utf-8"))
-    changed = [name for name, value in json.loads(told).items() if before.get(name, {}) != value]
+    changed = [name for name, value in json.loads(text).items() if before.get(name, {}) != value]
     if changed:
         raise ValueError(f"collect: the {changed[0]} is not the one that the search in {out} began with.")
 
 
-def _load_next_plan(place: Path) -> Plan | None:
-    path = place / NEXT_PLAN_FILE
+def _load_next_plan(directory: Path) -> Plan | None:
+    path = directory / NEXT_PLAN_FILE
     return Plan.load(path) if path.exists() else None
 
 
@@ -206,33 +203,22 @@ def collect(
             rules=rules, options=options, key=key, confidence=confidence, post=post, progress=progress,
         )  # fmt: skip
     if is_address(out):
-        raise ValueError(f"collect: {out} is written by Spark, from a data frame of Spark or addresses that it reads.")
+        raise ValueError(f"collect: only Spark writes to {out}, from a Spark data frame or addresses that it reads.")
     if key is not None:
-        raise ValueError("collect: key is for data frames of Spark; of other data rows are known by their order.")
-    chosen, kept = Plan.load_if_path(plan), None if ledger is None else parse_location(ledger)
-    with open_engine(engine, progress) as started:
-        names = chosen.task.resolve_columns(check_column_names(column))
+        raise ValueError("collect: key is for Spark data frames; rows of other data are identified by their order.")
+    plan, location = Plan.load_if_path(plan), None if ledger is None else parse_location(ledger)
+    with open_engine(engine, progress) as running_engine:
+        names = plan.task.resolve_columns(check_column_names(column))
         table = open_input(data, names, user, rows_per_user, delimiter, gather)
-        read = chosen.column(*table.choose_columns(names), rules=rules)
+        reader = plan.column(*table.choose_columns(names), rules=rules)
         request = CollectionRequest(
-            chosen,
-            prepare_table(table, read, user, gather),
-            read.names,
-            Path(out),
-            kept,
-            allow_weaker,
-            resume,
-            round_number,
-            drawn,
-            rules,
-            OptionSelection.from_options("collect", chosen, options),
+            plan, prepare_table(table, reader, user, gather), reader.names, Path(out), location, allow_weaker, resume,
+            round_number, drawn, rules, OptionSelection.from_options("collect", plan, options),
             estimate_options=EstimateOptions.from_arguments(
-                "collect", confidence, post, chosen.task, whole=options is None
+                "collect", confidence, post, plan.task, whole=options is None
             ),
-        )
-        if chosen.task.has_next_round:
-            return run_all_rounds(request, lambda one: run_collection(one, started))
-        return run_collection(request, started)
+        )  # fmt: skip
+        return run_request(request, running_engine)
 
 
 def _collect_from_frame(
@@ -242,7 +228,9 @@ def _collect_from_frame(
     from shuffledp.spark.collection import collect as collect_frame
 
     if user is not None or gather or delimiter is not None:
-        raise ValueError("collect: of a data frame of Spark choose each person's rows in Spark, and leave out user.")
+        raise ValueError(
+            "collect: user, gather and delimiter are not for Spark data frames; choose each person's rows in Spark."
+        )
     return collect_frame(data, plan, column, **others)
 
 
@@ -270,18 +258,16 @@ class CollectionRequest:
     @property
     def checked_selection(self) -> OptionSelection:
         """The options to report, after checking that all of them fit into memory if none are selected."""
-        return (
-            OptionSelection.from_options("collect", self.plan)
-            if self.option_selection is None
-            else self.option_selection
-        )
+        if self.option_selection is None:
+            return OptionSelection.from_options("collect", self.plan)
+        return self.option_selection
 
     @property
     def draws_sample(self) -> bool:
         """True if the collection has to draw a sample of the rows."""
-        if self.already_sampled and not self.plan.schedule.is_sampled:
+        if self.already_sampled and not self.plan.participation.is_sampled:
             raise ValueError("collect: --drawn is for plans whose users are drawn out of more people (--of).")
-        return self.plan.schedule.is_sampled and not self.already_sampled
+        return self.plan.participation.is_sampled and not self.already_sampled
 
 
 class InputChanged(ValueError):
@@ -310,56 +296,47 @@ def run_collection(request: CollectionRequest, engine: Engine) -> Report:
 
 def _begin_job(request: CollectionRequest, engine: Engine, ledger: Ledger | None) -> tuple[Job, Guarantee]:
     """Begins a new job if all values are as planned and the target is met."""
-    plan, table, draws = request.plan, request.table, request.draws_sample
-    asked = request.checked_selection.indices()
+    plan, table, draws_sample = request.plan, request.table, request.draws_sample
+    options = request.checked_selection.indices()
     if ledger is None or request.round_number is not None:
         choose_round("collect", plan, request.round_number, None)
     engine.prepare()
-    source = table.fingerprint()
+    fingerprint = table.fingerprint()
     # Check all rows, sampled or not: an error about a bad value must not depend on who was sampled.
     column = plan.column(*request.columns, rules=request.rules)
     rows = engine.check(table, column)
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    guarantee = _build_guarantee(plan, None, rows, table, draws)
+    guarantee = _build_guarantee(plan, None, rows, table, draws_sample)
     guarantee.require_target(request.allow_weaker)
-    # Only now: with too few users no round is needed.
+    # Chosen last, because no round is needed if there are too few users.
     number = choose_round("collect", plan, request.round_number, ledger)
     guarantee = guarantee.with_round(number)
     if ledger is not None:
         ledger.check_round_is_free(plan, number)
-    if ledger is not None and request.planned_rounds > 1:
-        ledger.check_budget(guarantee, request.planned_rounds)
+        if request.planned_rounds > 1:
+            ledger.check_budget(guarantee, request.planned_rounds)
     tally = engine.count_changed_values(table, column) if request.rules.changes_values else Tally()
     head = None if ledger is None else ledger.head().to_document()
-    start = JobArguments(
-        plan,
-        number,
-        request.columns,
-        source,
-        rows,
-        head,
-        asked,
-        draws,
-        request.rules,
-        tally,
+    arguments = JobArguments(
+        plan, number, request.columns, fingerprint, rows, head, options, draws_sample, request.rules, tally,
         request.estimate_options,
-    )
-    return Job.begin(request.out, start, engine.name), guarantee
+    )  # fmt: skip
+    return Job.begin(request.out, arguments, engine.name), guarantee
 
 
-def _build_guarantee(plan: Plan, number: int | None, rows: int, table: Table, draws: bool) -> Guarantee:
+def _build_guarantee(plan: Plan, number: int | None, rows: int, table: Table, draws_sample: bool) -> Guarantee:
     """Returns the guarantee of a round whose users are all rows, or a sample of them."""
-    if not draws:
+    if not draws_sample:
         return Guarantee(plan, rows, table.per_person, has_user_ids=table.has_user_ids, round_number=number)
-    planned = plan.schedule
+    planned = plan.participation
     users = min(rows, planned.expected_users) if planned.rate is None else math.floor(planned.rate * rows)
     return Guarantee(plan, users, table.per_person, rows, table.has_user_ids, round_number=number)
 
 
 @contextmanager
 def _keep_work(job: Job, ledger: Ledger | None) -> Iterator[None]:
-    """Keeps completed work for ``--resume`` if the collection fails; deletes it only if it is of no use."""
+    """Keeps completed work for ``--resume`` if the collection fails; deletes work that cannot be used."""
     try:
         yield
     except InputChanged:
@@ -375,7 +352,7 @@ def _keep_work(job: Job, ledger: Ledger | None) -> Iterator[None]:
             raise
         kind = type(error) if isinstance(error, GuaranteeTooWeak) else EngineError
         reason = str(error).rstrip(".") or f"collect: stopped by {type(error).__name__}"
-        raise kind(f"{reason}; what is done is kept: go on with --resume.") from error
+        raise kind(f"{reason}; completed work is kept: continue with --resume.") from error
 
 
 def _find_unfinished_job(request: CollectionRequest, engine: Engine, ledger: Ledger | None) -> Job | None:
@@ -385,19 +362,19 @@ def _find_unfinished_job(request: CollectionRequest, engine: Engine, ledger: Led
         raise ValueError(f"collect: expected a directory for the output, got the file {out}.")
     job = Job.find_unfinished(out)
     if job is None:
-        left = [] if not out.exists() else sorted(path.name for path in out.iterdir() if path.name != "work")
-        if REPORT_FILE in left:
+        names = [] if not out.exists() else sorted(path.name for path in out.iterdir() if path.name != "work")
+        if REPORT_FILE in names:
             durable_files.remove_tree(out / "work")
             raise ValueError(f"collect: {out} already holds a finished collection; choose another directory.")
-        if left:
-            raise ValueError(f"collect: expected an empty directory, but {out} has {left[0]!r}.")
+        if names:
+            raise ValueError(f"collect: expected an empty directory, but {out} has {names[0]!r}.")
         work = out / "work"
         if work.is_dir() and any(not path.name.startswith(JOB_FILE) for path in work.iterdir()):
             # These may be messages of another plan.
-            raise ValueError(f"collect: {work} holds work of which nothing is known any more; delete it.")
+            raise ValueError(f"collect: {work} holds work without a description; delete it.")
         return None
     if not request.resume:
-        raise ValueError(f"collect: {out} holds an unfinished collection; go on with --resume, or delete it.")
+        raise ValueError(f"collect: {out} holds an unfinished collection; continue with --resume, or delete it.")
     _require_same_request(job, request, engine, ledger)
     return job
 
@@ -425,54 +402,44 @@ def _require_same_request(job: Job, request: CollectionRequest, engine: Engine, 
 
 
 def _run_steps(
-    job: Job, table: Table, asking: OptionSelection, guarantee: Guarantee, engine: Engine, ledger: Ledger | None
+    job: Job, table: Table, selection: OptionSelection, guarantee: Guarantee, engine: Engine, ledger: Ledger | None
 ) -> Report:
-    """Runs all steps before the release, from wherever the job stands."""
+    """Runs all steps before the release, from the first unfinished one."""
     mechanism, column = job.plan.mechanism, job.plan.column(*job.arguments.columns, rules=job.arguments.rules)
     if not job.is_shuffled:
         with _convert_input_errors():
-            used, rows = table, job.rows
+            rows_to_encode, users = table, job.rows
             if job.arguments.draws_sample:
-                used = SampledTable.draw(table, job.rows, job.plan.schedule, job.load_key())
-                rows = used.sample_size
-            lot = _build_batch_spec(job, rows, guarantee)
-            engine.encode(used, column, job.load_key(), lot, job.encoded_directory)
+                rows_to_encode = SampledTable.draw(table, job.rows, job.plan.participation, job.load_key())
+                users = rows_to_encode.sample_size
+            spec = _build_batch_spec(job, users, guarantee)
+            engine.encode(rows_to_encode, column, job.load_key(), spec, job.encoded_directory)
             if table.fingerprint() != dict(job.arguments.input_fingerprint):
                 raise ValueError("input: the file has changed during the collection.")
         batch_processing.add_noise(mechanism, job.load_key(), job.encoded_directory)
-        engine.shuffle(job.encoded_directory, lot, job.shuffled_directory)
+        engine.shuffle(job.encoded_directory, spec, job.shuffled_directory)
     job.forget_order()
     shuffled = job.shuffled_directory if job.shuffled_directory.exists() else job.out / MESSAGES_DIRECTORY
-    made = engine.manifest(shuffled)
-    users, lot = made.users, _build_batch_spec(job, made.users, guarantee)
+    manifest = engine.manifest(shuffled)
+    users, spec = manifest.users, _build_batch_spec(job, manifest.users, guarantee)
     guarantee = guarantee.with_users(users).with_certificate()
-    total = engine.aggregate(mechanism, shuffled, made.messages, asking.estimator)
-    if (total.messages, total.refused) != (made.messages, 0) or not lot.allows_total_messages(total.messages):
-        raise EngineError(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
-    estimate = asking.estimator.finish(total.statistic, users)
-    manner = job.arguments.estimate_options
-    quantities = manner.quantities(asking, estimate)
-    counted = table.count_rows(job.rows)
+    total = engine.aggregate(mechanism, shuffled, manifest.messages, selection.estimator)
+    if (total.messages, total.refused) != (manifest.messages, 0) or not spec.allows_total_messages(total.messages):
+        raise EngineError(f"collect: expected {manifest.messages} shuffled messages, got {total.messages}.")
+    estimate = selection.estimator.finish(total.statistic, users)
+    arguments = job.arguments
     report = Report(
-        guarantee,
-        estimate,
-        quantities,
-        ONE_PARTY_TEXT,
-        engine.name,
-        _read_budget_status(job, ledger),
-        counted,
-        rules=job.arguments.rules,
-        tally=job.arguments.tally,
-        selected_count=asking.count,
-        estimate_options=manner,
-        columns=job.arguments.columns,
-    )
+        guarantee, estimate, arguments.estimate_options.quantities(selection, estimate), ONE_PARTY_TEXT, engine.name,
+        None if ledger is None else ledger.budget_statuses(job.plan.population, job.plan.delta)[0],
+        table.count_rows(job.rows), rules=arguments.rules, tally=arguments.tally, selected_count=selection.count,
+        estimate_options=arguments.estimate_options, columns=arguments.columns,
+    )  # fmt: skip
     if not job.is_reported:
         with durable_files.create_atomic_directory(job.release_directory) as unfinished:
             report.write(unfinished)
     if ledger is not None:
-        # Everything to be released is on disk; nothing of it is released yet.
-        ledger.settle(job.id, guarantee, made.digest)
+        # Everything to be released is on disk, and nothing is released yet.
+        ledger.settle(job.id, guarantee, manifest.digest)
     return report
 
 
@@ -489,10 +456,6 @@ def _convert_input_errors() -> Iterator[None]:
         raise
     except (ValueError, TypeError) as error:
         raise InputChanged(str(error)) from error
-
-
-def _read_budget_status(job: Job, ledger: Ledger | None) -> BudgetStatus | None:
-    return None if ledger is None else ledger.budget_statuses(job.plan.population, job.plan.delta)[0]
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:

@@ -2,12 +2,11 @@
 
 Each day the shuffler releases the messages of the tree nodes that end on that day, its noise among them, and keeps the
 rest. All noise is drawn once, on the first day, and mixed with the messages that are kept: an observer of the kept
-messages on one day learns no more about the users before than the release promises, and a repeated call, from whatever
-copy of the state, does not draw again. A day is complete in the shuffler's own directory before anybody else sees any
-of it.
+messages on one day learns no more about the users before than the guarantee allows, and a repeated call, from any copy
+of the state, does not draw again. A day is complete in the shuffler's own directory before anybody else sees any of it.
 
-The public directory has one directory per day, whose manifest names that of the day before. The manifest does not tell
-how many people or how many of their messages there were: that is what the noise hides.
+The public directory has one directory per day, whose manifest names that of the day before. The manifest does not
+contain the number of people or of their messages: the noise hides these.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class DayManifest:
 
     @property
     def digest(self) -> str:
-        """An id of all days of this release together: they are promised, and paid for, once."""
+        """An id of all days of this release together: the ledger is charged once for them."""
         return hashlib.sha256(RELEASE_DIGEST_PREFIX + f"{self.plan}:{self.release}".encode()).hexdigest()
 
     def _format_json(self) -> str:
@@ -84,12 +83,12 @@ class DayManifest:
     @classmethod
     def read(cls, directory: Path) -> Self:
         """Reads the manifest from the directory of the day's messages; raises ValueError if there is none."""
-        found = cls(**message_files.read_manifest_fields(directory, cls, DAY_FORMAT, {DAY_VERSION: ()}))
-        if found.width < 1:
+        manifest = cls(**message_files.read_manifest_fields(directory, cls, DAY_FORMAT, {DAY_VERSION: ()}))
+        if manifest.width < 1:
             raise ValueError(
                 f"messages: {directory / message_files.MANIFEST_NAME} is damaged: expected a width of at least 1."
             )
-        return found
+        return manifest
 
     def read_verified_messages(self, directory: Path) -> Iterator[Bytes]:
         """Yields the day's messages in batches; raises ValueError as soon as they differ from the manifest."""
@@ -107,18 +106,18 @@ class Calendar:
     def from_plan(cls, who: str, plan: Plan) -> Self:
         """Returns the calendar of a plan that can be released daily; raises ValueError for any other plan."""
         mechanism = plan.mechanism
-        reading = mechanism.estimator
-        if not isinstance(plan.task, OverTime) or not isinstance(reading, TreeEstimator):
+        estimator = mechanism.estimator
+        if not isinstance(plan.task, OverTime) or not isinstance(estimator, TreeEstimator):
             raise ValueError(
-                f"{who}: only the task 'counts over time' is released day by day, got {plan.task.name!r}; "
+                f"{who}: expected a plan for the task 'counts over time', got {plan.task.name!r}; "
                 f"plan with --task counts-over-time --rests-on shuffler-noise."
             )
         if not mechanism.message_plan.has_shuffler_noise:
             raise ValueError(
-                f"{who}: the noise of {mechanism.name} is the users', of whom those of later days are missing in the "
-                f"first ones; plan with --rests-on shuffler-noise to release day by day."
+                f"{who}: expected noise of the shuffler, got {mechanism.name}, whose noise the users draw: on the "
+                "first days the users of later days are missing; plan with --rests-on shuffler-noise."
             )
-        return cls(mechanism, reading)
+        return cls(mechanism, estimator)
 
     @property
     def tree(self) -> ValueTree:
@@ -140,8 +139,8 @@ def day_directory(directory: Path, day: int) -> Path:
 
 def list_days(directory: Path) -> list[int]:
     """Returns the days that are in a directory, in order."""
-    found = [DAY_DIRECTORY_PATTERN.fullmatch(path.name) for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted(int(each[1]) for each in found if each is not None)
+    matches = [DAY_DIRECTORY_PATTERN.fullmatch(path.name) for path in directory.iterdir()] if directory.is_dir() else []
+    return sorted(int(each[1]) for each in matches if each is not None)
 
 
 def read_released_days(directory: Path) -> list[DayManifest]:
@@ -153,14 +152,18 @@ def read_released_days(directory: Path) -> list[DayManifest]:
     for expected, number in enumerate(list_days(directory)):
         if number != expected:
             raise ValueError(f"messages: {directory} lacks day {expected}: all days up to the last one are needed.")
-        found = DayManifest.read(day_directory(directory, number))
+        manifest = DayManifest.read(day_directory(directory, number))
         before = days[-1].fingerprint if days else ""
-        same = not days or (found.plan, found.release, found.width) == (days[0].plan, days[0].release, days[0].width)
-        if not same or (found.day, found.before) != (number, before):
+        same = not days or (manifest.plan, manifest.release, manifest.width) == (
+            days[0].plan,
+            days[0].release,
+            days[0].width,
+        )
+        if not same or (manifest.day, manifest.before) != (number, before):
             raise ValueError(
                 f"messages: {day_directory(directory, number)} does not follow the day before: one was changed."
             )
-        days.append(found)
+        days.append(manifest)
     return days
 
 
@@ -247,44 +250,44 @@ def release(
     >>> done.users, report.quantities[0].labels
     (0, ('0', '1'))
     """
-    chosen, own, public = Plan.load_if_path(plan), Path(state), Path(out)
-    calendar, number = (
-        Calendar.from_plan(ERROR_PREFIX, chosen),
-        chosen.task.domain.find_option_number(ERROR_PREFIX, day),
-    )
-    Guarantee(chosen, chosen.users).require_target(allow_weaker)
+    plan, private, public = Plan.load_if_path(plan), Path(state), Path(out)
+    calendar = Calendar.from_plan(ERROR_PREFIX, plan)
+    number = plan.task.domain.find_option_number(ERROR_PREFIX, day)
+    Guarantee(plan, plan.users).require_target(allow_weaker)
     bundles = [EncodedFile.open(file) for path in inputs for file in message_files.list_encoded_files(Path(path))]
-    with _lock_state(own, public):
-        _remove_old_days(own)
-        before = ShufflerState.read_last(own)
-        _check_next_day(before, number, own, public, chosen.task.domain.label)
-        lot, guarantee = _choose_round(chosen, round_number, before, bundles, ledger)
-        _check_files(bundles, lot, before, number)
-        todays = DaySplit(calendar, lot.plan, number, bundles, Progress() if progress is None else progress)
+    with _lock_state(private, public):
+        _remove_old_days(private)
+        before = ShufflerState.read_last(private)
+        _check_next_day(before, number, private, public, plan.task.domain.label)
+        spec, guarantee = _choose_round(plan, round_number, before, bundles, ledger)
+        _check_files(bundles, spec, before, number)
+        split = DaySplit(calendar, spec.plan, number, bundles, Progress() if progress is None else progress)
         if before is None or before.day != number:
-            todays.write_day(own, before)
+            split.write_day(private, before)
         else:
-            todays.count_rejected()
-        drawn = day_directory(own, number) / PUBLIC_DIRECTORY
-        made = DayManifest.read(drawn)
+            split.count_rejected()
+        prepared = day_directory(private, number) / PUBLIC_DIRECTORY
+        manifest = DayManifest.read(prepared)
         if ledger is not None:
             # A release cannot be taken back. Later days have the digest of the first, which is paid for.
-            Ledger(ledger).book(guarantee, made.digest)
+            Ledger(ledger).book(guarantee, manifest.digest)
         if bundles:
-            message_files.record_shuffle(ERROR_PREFIX, lot.plan, [each.id for each in bundles], made.digest, drawn=True)
+            message_files.record_shuffle(
+                ERROR_PREFIX, spec.plan, [each.id for each in bundles], manifest.digest, drawn=True
+            )
         with durable_files.create_atomic_directory(day_directory(public, number)) as unfinished:
-            for file in sorted(drawn.iterdir()):
+            for file in sorted(prepared.iterdir()):
                 with open(file, "rb") as source, open(unfinished / file.name, "wb") as target:
                     shutil.copyfileobj(source, target)
-        _remove_old_days(own)
-    return ReleasedDay(number, made.messages, todays.users, todays.refused, todays.misdated, todays.missing)
+        _remove_old_days(private)
+    return ReleasedDay(number, manifest.messages, split.users, split.refused, split.misdated, split.missing)
 
 
 @dataclass(frozen=True)
 class ShufflerState:
     """The shuffler's own state after a day, beside the messages of nodes that have not ended.
 
-    It does not hold how many users or files there were on which day: that is what the noise hides.
+    It does not hold the number of users or files of any day: the noise hides these.
     """
 
     plan: str
@@ -298,10 +301,10 @@ class ShufflerState:
     """Hash of the ids of this day's files: a repeated call must give the same ones."""
 
     @classmethod
-    def read_last(cls, own: Path) -> Self | None:
+    def read_last(cls, private: Path) -> Self | None:
         """Returns the state after the last complete day; None before the first."""
-        found = list_days(own)
-        return cls.read(day_directory(own, found[-1])) if found else None
+        days = list_days(private)
+        return cls.read(day_directory(private, days[-1])) if days else None
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -312,9 +315,7 @@ class ShufflerState:
                 raise ValueError
             return cls(**document)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(
-                f"{ERROR_PREFIX}: cannot read {path}; bring the directory of the days before back."
-            ) from None
+            raise ValueError(f"{ERROR_PREFIX}: cannot read {path}; restore the directory of the days before.") from None
 
     def write(self, directory: Path) -> None:
         document: dict[str, Any] = {"format": STATE_FORMAT, "version": STATE_VERSION} | asdict(self)
@@ -333,21 +334,18 @@ class DaySplit:
     refused: int = field(default=0, init=False)
     misdated: int = field(default=0, init=False)
 
-    def write_day(self, own: Path, before: ShufflerState | None) -> None:
+    def write_day(self, private: Path, before: ShufflerState | None) -> None:
         """Writes the whole day to the shuffler's own directory, under its final name once it is complete."""
-        with durable_files.create_atomic_directory(day_directory(own, self.number)) as unfinished:
+        with durable_files.create_atomic_directory(day_directory(private, self.number)) as unfinished:
             for name in (PUBLIC_DIRECTORY, WAITING_DIRECTORY):
                 (unfinished / name).mkdir()
             if before is None:
                 noise = batch_processing.draw_shuffler_messages(self.calendar.mechanism, SystemSource())
                 held, count, release, last = iter([noise]), len(noise), os.urandom(16).hex(), ""
             else:
-                old = day_directory(own, before.day)
-                held, count, release = (
-                    self._read_waiting(old / WAITING_DIRECTORY, before.waiting),
-                    before.waiting,
-                    before.release,
-                )
+                old = day_directory(private, before.day)
+                held = self._read_waiting(old / WAITING_DIRECTORY, before.waiting)
+                count, release = before.waiting, before.release
                 last = DayManifest.read(old / PUBLIC_DIRECTORY).fingerprint
             over, waiting = self._write_split(held, count, unfinished)
             width = self.calendar.mechanism.message_bytes
@@ -361,7 +359,7 @@ class DaySplit:
             )
 
     def count_rejected(self) -> None:
-        """Counts the rows set aside on a day that is drawn already."""
+        """Counts the rows set aside on a day that is prepared already."""
         with self.progress.step("counting", sum(each.messages for each in self.encoded_files)) as advance:
             deque(self._read_valid(advance), maxlen=0)
 
@@ -382,7 +380,7 @@ class DaySplit:
             found += len(wire)
             yield wire
         if found != count:
-            raise ValueError(f"{ERROR_PREFIX}: {directory} is damaged; bring the directory of the days before back.")
+            raise ValueError(f"{ERROR_PREFIX}: {directory} is damaged; restore the directory of the days before.")
 
     def _write_split(self, held: Iterator[Bytes], count: int, room: Path) -> tuple[message_files.MessageDigest, int]:
         """Writes the released and the kept messages, both in order of their bytes.
@@ -391,15 +389,15 @@ class DaySplit:
         """
         mechanism, hashed, over, waiting = self.calendar.mechanism, hashlib.sha256(), 0, 0
         width, total = mechanism.message_bytes, count + sum(each.messages for each in self.encoded_files)
-        public, kept = (
+        public, later = (
             message_files.MessageWriter(room / name, width) for name in (PUBLIC_DIRECTORY, WAITING_DIRECTORY)
         )
-        with self.progress.step("shuffling", total) as advance, public, kept:
+        with self.progress.step("shuffling", total) as advance, public, later:
             for wire in message_files.sort_messages(chain(held, self._read_valid(advance)), width, total, room):
                 is_over = self.calendar.find_last_days(mechanism.unpack(wire)) <= self.number
                 done, rest = np.ascontiguousarray(wire[is_over]), wire[~is_over]
                 public.write(done)
-                kept.write(rest)
+                later.write(rest)
                 hashed.update(done.data)
                 over, waiting = over + len(done), waiting + len(rest)
         return message_files.MessageDigest(over, hashed.hexdigest()), waiting
@@ -418,97 +416,98 @@ class DaySplit:
 
 
 @contextmanager
-def _lock_state(own: Path, public: Path) -> Iterator[None]:
+def _lock_state(private: Path, public: Path) -> Iterator[None]:
     """Locks the shuffler's own directory, which must be readable by its owner only, against other processes."""
-    inside, outside = own.resolve(), public.resolve()
+    inside, outside = private.resolve(), public.resolve()
     if inside == outside or inside in outside.parents or outside in inside.parents:
         raise ValueError(
-            f"{ERROR_PREFIX}: --state is for the shuffler alone and --out is public: neither may be in the other."
+            f"{ERROR_PREFIX}: --state is for the shuffler alone and --out is public: neither may contain the other."
         )
-    durable_files.make_directory(own, OWNER_ONLY)
-    if own.stat().st_mode & GROUP_AND_OTHERS:
-        raise ValueError(f"{ERROR_PREFIX}: {own} is for the shuffler alone; take it from the others by `chmod 700`.")
-    durable_files.check_owned_directory(own.resolve())
+    durable_files.make_directory(private, OWNER_ONLY)
+    if private.stat().st_mode & GROUP_AND_OTHERS:
+        raise ValueError(
+            f"{ERROR_PREFIX}: {private} is open to others and must be for the shuffler alone; run `chmod 700` on it."
+        )
+    durable_files.check_owned_directory(private.resolve())
     with ExitStack() as stack:
         try:
-            stack.enter_context(durable_files.open_locked(own / LOCK_FILE))
+            stack.enter_context(durable_files.open_locked(private / LOCK_FILE))
         except BlockingIOError:
-            raise ValueError(f"{ERROR_PREFIX}: another process is releasing from {own}.") from None
+            raise ValueError(f"{ERROR_PREFIX}: another process is releasing from {private}.") from None
         yield
 
 
-def _remove_old_days(own: Path) -> None:
+def _remove_old_days(private: Path) -> None:
     """Deletes all days but the last complete one: nothing is kept of nodes that have ended."""
-    # A process may have been killed after it named the last day and before the name was on disk.
-    durable_files.sync_path(own)
-    for old in list_days(own)[:-1]:
-        durable_files.remove_tree(day_directory(own, old))
+    # A killed process may have renamed the last day without syncing the name to disk.
+    durable_files.sync_path(private)
+    for old in list_days(private)[:-1]:
+        durable_files.remove_tree(day_directory(private, old))
 
 
 def _check_next_day(
-    before: ShufflerState | None, number: int, own: Path, public: Path, label: Callable[[int], str]
+    before: ShufflerState | None, number: int, private: Path, public: Path, label: Callable[[int], str]
 ) -> None:
     """Raises ValueError unless the day follows the last public one, or is the last one and not yet public."""
-    wanted, is_public = 0 if before is None else before.day + 1, day_directory(public, number).exists()
+    expected, is_public = 0 if before is None else before.day + 1, day_directory(public, number).exists()
     if before is not None and number == before.day and not is_public:
-        wanted = number
-    if number < wanted or (number == wanted > 0 and is_public):
-        raise ValueError(f"{ERROR_PREFIX}: day {label(number)} is already released; each day is, once.")
-    if number > wanted:
+        expected = number
+    if number < expected or (number == expected > 0 and is_public):
+        raise ValueError(f"{ERROR_PREFIX}: day {label(number)} is already released; each day is released once.")
+    if number > expected:
         raise ValueError(
-            f"{ERROR_PREFIX}: expected day {label(wanted)}, which comes next, got {label(number)}; a day without "
-            f"events is "
-            f"released without messages."
+            f"{ERROR_PREFIX}: expected day {label(expected)}, which comes next, got {label(number)}; a day without "
+            "events is released without messages."
         )
-    if wanted == 0:
+    if expected == 0:
         if list_days(public):
             raise ValueError(
-                f"{ERROR_PREFIX}: {public} has days of which {own} knows nothing; give the --state of those days."
+                f"{ERROR_PREFIX}: {public} has days that are not in {private}; give the --state of those days."
             )
         return
-    drawn = DayManifest.read(day_directory(own, before.day) / PUBLIC_DIRECTORY) if before is not None else None
-    assert drawn is not None, "there are days before"
-    last = drawn.before if drawn.day == number else drawn.fingerprint
-    there = day_directory(public, number - 1)
-    if not there.exists():
+    prepared = DayManifest.read(day_directory(private, before.day) / PUBLIC_DIRECTORY) if before is not None else None
+    assert prepared is not None, "there are days before"
+    last = prepared.before if prepared.day == number else prepared.fingerprint
+    previous = day_directory(public, number - 1)
+    if not previous.exists():
         raise ValueError(
-            f"{ERROR_PREFIX}: {public} has no {there.name}: repeat that day's command, or give the --out of the days "
-            f"before."
+            f"{ERROR_PREFIX}: {public} has no {previous.name}: repeat that day's command, or give the --out of the "
+            "days before."
         )
-    if DayManifest.read(there).fingerprint != last:
+    if DayManifest.read(previous).fingerprint != last:
         raise ValueError(
-            f"{ERROR_PREFIX}: {there} is not what was released on that day; give the --out of the days before."
+            f"{ERROR_PREFIX}: {previous} is not the release of that day; give the --out of the days before."
         )
 
 
 def _choose_round(
     plan: Plan,
-    given: int | None,
+    requested: int | None,
     before: ShufflerState | None,
     bundles: Sequence[EncodedFile],
     ledger: str | os.PathLike[str] | None,
 ) -> tuple[BatchSpec, Guarantee]:
     """Returns the round: the given one, that of the days before, that of the files, or the next free one."""
-    known = [before.plan] if before is not None else [each.plan for each in bundles[:1]]
-    found = next((plan.find_round(identity) for identity in known), None) if given is None else given
-    number = choose_round(ERROR_PREFIX, plan, found, None if ledger is None else Ledger(ledger))
+    identities = [before.plan] if before is not None else [each.plan for each in bundles[:1]]
+    known_number = (
+        next((plan.find_round(identity) for identity in identities), None) if requested is None else requested
+    )
+    number = choose_round(ERROR_PREFIX, plan, known_number, None if ledger is None else Ledger(ledger))
     return BatchSpec.from_plan(plan, number, 0, 1), Guarantee(plan, plan.users, round_number=number)
 
 
-def _check_files(bundles: Sequence[EncodedFile], lot: BatchSpec, before: ShufflerState | None, number: int) -> None:
+def _check_files(bundles: Sequence[EncodedFile], spec: BatchSpec, before: ShufflerState | None, number: int) -> None:
     """Raises ValueError unless all files are of this plan's round, with one event per person, and never given before.
 
-    If the day is drawn already, they must be the same files as then.
+    If the day is prepared already, they must be the same files as then.
     """
     again = before is not None and before.day == number
     earlier: set[str] = set() if before is None or again else set(before.bundles)
-    if before is not None and before.plan != lot.plan:
-        raise ValueError(
-            f"{ERROR_PREFIX}: the days before were released of another plan or another round than the one given."
-        )
-    seen: set[str] = set()
+    if before is not None and before.plan != spec.plan:
+        raise ValueError(f"{ERROR_PREFIX}: the days before belong to another plan or another round than the one given.")
+    ids: set[str] = set()
     for each in bundles:
-        if (each.plan, each.width, each.noise) != (lot.plan, lot.width, lot.noise):
+        if (each.plan, each.width, each.noise) != (spec.plan, spec.width, spec.noise):
             raise ValueError(
                 f"{ERROR_PREFIX}: {each.path} was made for another plan or another round than the one given."
             )
@@ -516,12 +515,12 @@ def _check_files(bundles: Sequence[EncodedFile], lot: BatchSpec, before: Shuffle
             raise ValueError(
                 f"{ERROR_PREFIX}: {each.path} has up to {each.per_person} events of one person; expected one."
             )
-        if each.id in seen or each.id in earlier:
+        if each.id in ids or each.id in earlier:
             raise ValueError(
                 f"{ERROR_PREFIX}: the messages of {each.path} were given already; each file must be given once."
             )
-        seen.add(each.id)
-    if before is not None and again and message_files.hash_ids(seen) != before.given:
+        ids.add(each.id)
+    if before is not None and again and message_files.hash_ids(ids) != before.given:
         raise ValueError(
-            f"{ERROR_PREFIX}: this day was drawn already, from other files; give those that it was drawn from."
+            f"{ERROR_PREFIX}: this day was prepared already, from other files; give the same files as then."
         )

@@ -32,9 +32,9 @@ class EngineError(ShuffledpError):
 class Engine(ABC):
     """Runs the steps of a collection over files.
 
-    Contract: ``encode`` writes for every row of the table as many messages as the mechanism sends, and the same ones
-    whenever it is repeated with the same key; ``shuffle`` writes files that are a function of the multiset of messages
-    alone; ``aggregate`` adds up the mechanism's statistic over all of them.
+    Contract: ``encode`` writes all messages of every row, the same ones whenever it is repeated with the same key;
+    ``shuffle`` writes files that are a function of the multiset of messages alone; ``aggregate`` adds up the
+    mechanism's statistic over all messages.
     """
 
     name: ClassVar[str]
@@ -55,20 +55,20 @@ class Engine(ABC):
         return batch_processing.count_changed_values(column, table.batches(column, batch_processing.CHUNK_ROWS))
 
     @abstractmethod
-    def encode(self, table: Table, column: ColumnReader, key: bytes, lot: BatchSpec, directory: Path) -> None:
+    def encode(self, table: Table, column: ColumnReader, key: bytes, spec: BatchSpec, directory: Path) -> None:
         """Writes the messages of all rows to a directory; parts that are complete there are not encoded again."""
 
     @abstractmethod
-    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
+    def shuffle(self, encoded: Path, spec: BatchSpec, directory: Path) -> None:
         """Writes the messages of one directory to another, in order of their bytes, with their manifest."""
 
     @abstractmethod
     def aggregate(
-        self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Estimator | None = None
+        self, mechanism: Mechanism, shuffled: Path, messages: int, estimator: Estimator | None = None
     ) -> AccumulatedStatistic:
         """Returns the mechanism's statistic over all shuffled messages, and their number.
 
-        ``reading`` is the estimator of selected options; None selects all of them.
+        ``estimator`` is the estimator of selected options; None selects all of them.
         """
 
     def manifest(self, shuffled: Path) -> Manifest:
@@ -105,7 +105,7 @@ class EmbeddedEngine(Engine):
                 column, report_progress(table.batches(column, batch_processing.CHUNK_ROWS), advance)
             )
 
-    def encode(self, table: Table, column: ColumnReader, key: bytes, lot: BatchSpec, directory: Path) -> None:
+    def encode(self, table: Table, column: ColumnReader, key: bytes, spec: BatchSpec, directory: Path) -> None:
         durable_files.make_directory(directory)
         encoder = batch_processing.Encoder(column, key)
         chunk_rows = batch_processing.rows_per_chunk(column.mechanism)
@@ -119,40 +119,40 @@ class EmbeddedEngine(Engine):
                 yield piece
                 advance(len(piece))
 
-        with self.progress.step("encoding", lot.users) as advance:
-            for part in range(-(-lot.users // (CHUNKS_PER_PART * chunk_rows))):
+        with self.progress.step("encoding", spec.users) as advance:
+            for part in range(-(-spec.users // (CHUNKS_PER_PART * chunk_rows))):
                 pieces = counted(islice(arrays, CHUNKS_PER_PART))
                 path = directory / f"part-{part:05d}.parquet"
                 if path.exists():
                     deque(pieces, maxlen=0)
                 else:
                     with durable_files.create_atomic_file(path) as file:
-                        message_files.write_messages_to(file, lot.width, encoder.encode_part(pieces, part))
-        if encoded != lot.users or next(arrays, None) is not None:
-            raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
+                        message_files.write_messages_to(file, spec.width, encoder.encode_part(pieces, part))
+        if encoded != spec.users or next(arrays, None) is not None:
+            raise ValueError(f"input: expected {spec.users} rows as in the first pass; the file has changed since.")
 
-    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
+    def shuffle(self, encoded: Path, spec: BatchSpec, directory: Path) -> None:
         files = message_files.list_message_files(encoded)
-        total = message_files.count_messages(files) if lot.messages is None else lot.messages
-        batches = message_files.read_messages(files, lot.width)
+        total = message_files.count_messages(files) if spec.messages is None else spec.messages
+        batches = message_files.read_messages(files, spec.width)
         with (
             self.progress.step("shuffling", total) as advance,
             durable_files.create_atomic_directory(directory) as unfinished,
         ):
-            messages = message_files.sort_messages(report_progress(batches, advance), lot.width, total, unfinished)
-            written = message_files.write_shuffled(messages, lot, unfinished)
+            messages = message_files.sort_messages(report_progress(batches, advance), spec.width, total, unfinished)
+            written = message_files.write_shuffled(messages, spec, unfinished)
             if written.messages != total:
                 raise EngineError(f"collect: expected {total} messages to shuffle, got {written.messages}.")
 
     def aggregate(
-        self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Estimator | None = None
+        self, mechanism: Mechanism, shuffled: Path, messages: int, estimator: Estimator | None = None
     ) -> AccumulatedStatistic:
         with self.progress.step("aggregating", messages) as advance:
             batches = report_progress(message_files.Manifest.read(shuffled).read_verified_messages(shuffled), advance)
-            found = batch_processing.accumulate(mechanism, batches, reading)
-        if found is None:
+            total = batch_processing.accumulate(mechanism, batches, estimator)
+        if total is None:
             raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
-        return found
+        return total
 
 
 def report_progress(batches: Iterator[Any], advance: Callable[[int], None]) -> Iterator[Any]:
@@ -170,16 +170,16 @@ ENGINE_NAMES = ("embedded", "spark")
 
 def create_engine(name: str, progress: Progress | None = None, master: str | None = None) -> Engine:
     """Returns the engine of this name, ready to run; Spark uses the active session of this process, if any."""
-    shown = Progress() if progress is None else progress
+    progress = Progress() if progress is None else progress
     if name == "spark":
         from shuffledp.spark.engine import Spark
 
-        return Spark(shown, master)
+        return Spark(progress, master)
     if name != "embedded":
         raise ValueError(f"collect: engine must be one of {', '.join(ENGINE_NAMES)}, got {name!r}.")
     if master is not None:
-        raise ValueError("collect: --master goes with --engine spark only.")
-    return EmbeddedEngine(shown)
+        raise ValueError("collect: --master needs --engine spark.")
+    return EmbeddedEngine(progress)
 
 
 @contextmanager
@@ -188,8 +188,8 @@ def open_engine(engine: str | Engine, progress: Progress | None = None, master: 
     if isinstance(engine, Engine):
         yield engine
         return
-    started = create_engine(engine, progress, master)
+    running_engine = create_engine(engine, progress, master)
     try:
-        yield started
+        yield running_engine
     finally:
-        started.close()
+        running_engine.close()

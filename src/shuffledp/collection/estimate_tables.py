@@ -113,11 +113,11 @@ def format_estimate(value: float, low: float | None, high: float | None) -> tupl
     return f"{value:,.{places}f}", f"{least:,.{places}f} … {most:,.{places}f}"
 
 
-def decimals(reach: float) -> int:
+def decimals(half_width: float) -> int:
     """Returns the number of decimal places to write for an interval of this half width."""
-    if not 0.0 < reach < math.inf:
+    if not 0.0 < half_width < math.inf:
         return 2
-    return min(12, max(0, INTERVAL_DIGITS - 1 - math.floor(math.log10(reach))))
+    return min(12, max(0, INTERVAL_DIGITS - 1 - math.floor(math.log10(half_width))))
 
 
 def select_values(quantity: Quantity, most: int) -> tuple[list[int], str]:
@@ -139,18 +139,22 @@ def select_values(quantity: Quantity, most: int) -> tuple[list[int], str]:
 # --- Lines for a terminal ---
 
 
-def format_lines(quantities: Sequence[Quantity], sure: str) -> list[tuple[str, str]]:
+def format_lines(quantities: Sequence[Quantity], confidence: str) -> list[tuple[str, str]]:
     """Returns the first estimates of each question with their intervals, and other quantities of the same labels."""
     questions = list(dict.fromkeys(quantity.question for quantity in quantities))
     shown = questions[:QUESTIONS_SHOWN]
-    told = [] if all(one.low is None for one in quantities) else [("intervals", f"{sure}, of each estimate by itself")]
+    lines = (
+        []
+        if all(one.low is None for one in quantities)
+        else [("intervals", f"{confidence}, of each estimate by itself")]
+    )
     for question in shown:
         first, *others = (quantity for quantity in quantities if quantity.question == question)
         beside = [one for one in others if one.labels == first.labels]
-        told += _format_question(first, beside, max(1, LINES_SHOWN // len(shown)))
+        lines += _format_question(first, beside, max(1, LINES_SHOWN // len(shown)))
     if len(questions) > len(shown):
-        told.append(("…", f"{len(questions) - len(shown):,} more questions in {ESTIMATES_FILE}"))
-    return told
+        lines.append(("…", f"{len(questions) - len(shown):,} more questions in {ESTIMATES_FILE}"))
+    return lines
 
 
 def _format_question(first: Quantity, beside: Sequence[Quantity], most: int) -> list[tuple[str, str]]:
@@ -171,10 +175,10 @@ def _format_line(quantity: Quantity, place: int) -> str:
 def _format_cells(quantity: Quantity, place: int) -> tuple[str, ...]:
     """Returns the texts of the value, of its interval, and of the adjusted value if there is one."""
     ends = [None if one is None else float(one[place]) for one in (quantity.low, quantity.high)]
-    told = format_estimate(float(quantity.value[place]), *ends)
+    texts = format_estimate(float(quantity.value[place]), *ends)
     if quantity.adjusted is None:
-        return told
-    return (*told, format_estimate(float(quantity.adjusted[place]), *ends)[0])
+        return texts
+    return (*texts, format_estimate(float(quantity.adjusted[place]), *ends)[0])
 
 
 # --- Tables in Markdown ---
@@ -185,14 +189,14 @@ def format_tables(quantities: Sequence[Quantity]) -> list[str]:
 
     Other quantities of the same labels, such as the means of keys, are listed in the order of the first.
     """
-    told: list[str] = []
+    tables: list[str] = []
     for place, quantity in enumerate(quantities):
         before = quantities[place - 1] if place else None
         if before is None or (before.labels, before.question) != (quantity.labels, quantity.question):
             places, which = select_values(quantity, ROWS_SHOWN)
-            told += [f"### {escape_markdown(quantity.question)}"] if quantity.question else []
-        told.append(_format_table(quantity, places, which))
-    return told
+            tables += [f"### {escape_markdown(quantity.question)}"] if quantity.question else []
+        tables.append(_format_table(quantity, places, which))
+    return tables
 
 
 def _format_table(quantity: Quantity, places: Sequence[int], which: str) -> str:
@@ -200,8 +204,8 @@ def _format_table(quantity: Quantity, places: Sequence[int], which: str) -> str:
     rows = [(quantity.labels[place], *_format_cells(quantity, place)) for place in known]
     title = f"{quantity.name} ({which} {len(places)})" if which else quantity.name
     head = ("", title, "interval") if quantity.adjusted is None else ("", title, "interval", "adjusted")
-    untold = int(np.isnan(quantity.value).sum())
-    note = f"\n\nOf {untold:,} others nothing is told: their counts are not above their errors." if untold else ""
+    hidden = int(np.isnan(quantity.value).sum())
+    note = f"\n\n{hidden:,} more not shown, with counts not above their errors." if hidden else ""
     return format_table(head, rows) + note
 
 
@@ -241,27 +245,32 @@ class EstimateOptions:
         if self.post is None:
             return ""
         return (
-            f"Adjusted values ({self.post}) are post-processing: {POST_PROCESSING_METHODS[self.post]}. They are not "
-            f"unbiased any more; "
-            f"standard errors and intervals are those of the estimates as they are. No privacy is spent on it."
+            f"Adjusted values ({self.post}) are post-processing: {POST_PROCESSING_METHODS[self.post]}. They are no "
+            f"longer unbiased; standard errors and intervals are those of the unadjusted estimates. This costs no "
+            f"privacy."
         )
 
-    def quantities(self, asking: OptionSelection, estimate: Estimate) -> list[Quantity]:
+    def quantities(self, selection: OptionSelection, estimate: Estimate) -> list[Quantity]:
         """Returns the estimate with the labels and units of the task."""
-        return self.add_adjusted(asking.plan.task, asking.plan.mechanism, estimate,
-                             asking.quantities(estimate, self.confidence))  # fmt: skip
+        return self.add_adjusted(selection.plan.task, selection.plan.mechanism, estimate,
+                             selection.quantities(estimate, self.confidence))  # fmt: skip
 
-    def add_adjusted(self, task: Task, mechanism: Any, estimate: Estimate, found: list[Quantity]) -> list[Quantity]:
+    def add_adjusted(
+        self, task: Task, mechanism: Any, estimate: Estimate, quantities: list[Quantity]
+    ) -> list[Quantity]:
         """Adds the values after post-processing to the quantities, if it was requested."""
         if self.post is None:
-            return found
-        values = task.post_process(mechanism, estimate, found, self.post)
-        return [replace(quantity, adjusted=own) for quantity, own in zip(found, values, strict=True)]
+            return quantities
+        values = task.post_process(mechanism, estimate, quantities, self.post)
+        return [
+            replace(quantity, adjusted=adjusted_values)
+            for quantity, adjusted_values in zip(quantities, values, strict=True)
+        ]
 
     def to_document(self) -> dict[str, Any]:
         """Returns the fields that differ from their defaults, for JSON."""
-        told = {"confidence": self.confidence, "post": self.post}
-        return {name: value for name, value in told.items() if value != getattr(DEFAULT_ESTIMATE_OPTIONS, name)}
+        values = {"confidence": self.confidence, "post": self.post}
+        return {name: value for name, value in values.items() if value != getattr(DEFAULT_ESTIMATE_OPTIONS, name)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -290,9 +299,9 @@ def build_rows(quantities: Sequence[Quantity], confidence: float) -> list[dict[s
 
 def list_column_names(quantities: Sequence[Quantity]) -> tuple[str, ...]:
     """Returns the column names; question and adjusted values only if there are any."""
-    asked = ("question",) if any(quantity.question for quantity in quantities) else ()
-    after = ("adjusted",) if any(quantity.adjusted is not None for quantity in quantities) else ()
-    return (*asked, "quantity", "label", "estimate", "standard_error", "low", "high", "confidence", *after)
+    question = ("question",) if any(quantity.question for quantity in quantities) else ()
+    adjusted = ("adjusted",) if any(quantity.adjusted is not None for quantity in quantities) else ()
+    return (*question, "quantity", "label", "estimate", "standard_error", "low", "high", "confidence", *adjusted)
 
 
 def _build_quantity_rows(quantity: Quantity, confidence: float, names: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -303,9 +312,9 @@ def _build_quantity_rows(quantity: Quantity, confidence: float, names: tuple[str
     rows = []
     for place, label in enumerate(quantity.labels):
         numbers = {name: None if array is None else _to_json_number(array[place]) for name, array in arrays.items()}
-        told: dict[str, Any] = {**numbers, "question": quantity.question, "quantity": quantity.name, "label": label}
-        told["confidence"] = None if quantity.low is None else confidence
-        rows.append({name: told[name] for name in names})
+        cells: dict[str, Any] = {**numbers, "question": quantity.question, "quantity": quantity.name, "label": label}
+        cells["confidence"] = None if quantity.low is None else confidence
+        rows.append({name: cells[name] for name in names})
     return rows
 
 
@@ -354,11 +363,11 @@ def save(quantities: Sequence[Quantity], confidence: float, path: Path) -> None:
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
 
-    ending = path.suffix.lower()
-    if ending == ".json":
-        told = {"estimates": build_rows(quantities, confidence)}
-        path.write_text(format_json(told, indent=1) + "\n", encoding="utf-8")
-    elif ending == ".csv":
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        document = {"estimates": build_rows(quantities, confidence)}
+        path.write_text(format_json(document, indent=1) + "\n", encoding="utf-8")
+    elif suffix == ".csv":
         csv.write_csv(_escape_formulas(build_arrow_table(quantities, confidence)), path)
     else:
         pq.write_table(build_arrow_table(quantities, confidence), path)

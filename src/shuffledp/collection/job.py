@@ -59,7 +59,7 @@ class JobArguments:
     """True if the collection draws a sample of the rows; then ``users`` counts all rows."""
     rules: Rules = STRICT_RULES
     tally: Tally = field(default_factory=Tally)
-    """Number of values that the rules change. Only whoever sees the raw data may see it; it is never in a report."""
+    """Number of values that the rules change. Only the party with the raw data may see it; it is never in a report."""
     estimate_options: EstimateOptions = DEFAULT_ESTIMATE_OPTIONS
 
     def to_document(self) -> dict[str, Any]:
@@ -86,13 +86,13 @@ class JobArguments:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """Restores the result of ``to_document``."""
-        told = {"options": None, "draws": False, **document}
-        column = told["column"]
+        column = document["column"]
         columns = (column,) if isinstance(column, str) else tuple(column)
         return cls(
-            Plan.parse(json.dumps(told["plan"])), told["round"], columns, told["input"], told["users"],
-            told["ledger"], told["options"], told["draws"], Rules(**told.get("rules", {})),
-            Tally(**told.get("tally", {})), EstimateOptions.from_document(told.get("manner", {})),
+            Plan.parse(json.dumps(document["plan"])), document["round"], columns, document["input"], document["users"],
+            document["ledger"], document.get("options"), document.get("draws", False),
+            Rules(**document.get("rules", {})), Tally(**document.get("tally", {})),
+            EstimateOptions.from_document(document.get("manner", {})),
         )  # fmt: skip
 
 
@@ -148,9 +148,9 @@ class Job:
     # --- Beginning ---
 
     @classmethod
-    def begin(cls, out: Path, start: JobArguments, engine: str) -> Job:
+    def begin(cls, out: Path, arguments: JobArguments, engine: str) -> Job:
         """Begins a new job in a new or empty directory."""
-        job = cls(out, Ledger.new_id(), start, engine)
+        job = cls(out, Ledger.new_id(), arguments, engine)
         try:
             durable_files.make_directory(job.out)
             durable_files.make_directory(job.work_directory, durable_files.OWNER_ONLY_DIRECTORY)
@@ -159,10 +159,8 @@ class Job:
             raise ValueError(f"collect: cannot write to {out}: {error.strerror}.") from None
         if any(not path.name.startswith(JOB_FILE) for path in job.work_directory.iterdir()):
             # A key from elsewhere would decide all randomness.
-            raise ValueError(
-                f"collect: {job.work_directory} has work that was not begun here; choose another directory."
-            )
-        document = {"version": JOB_VERSION, "id": job.id, "engine": engine} | start.to_document()
+            raise ValueError(f"collect: {job.work_directory} has files of other work; choose another directory.")
+        document = {"version": JOB_VERSION, "id": job.id, "engine": engine} | arguments.to_document()
         if not durable_files.create_atomically(job.work_directory / JOB_FILE, json.dumps(document, indent=1).encode()):
             raise ValueError(f"collect: another process is collecting into {out}.")
         if any(path.name != "work" for path in out.iterdir()):

@@ -9,8 +9,8 @@ a line of JSON, the messages one after the other, and a SHA-256 of everything be
 
 The number of messages follows from the size of the file: nothing in it can claim or expand to more. ``plan`` is the
 identity of the plan's round, ``per_person`` the largest number of rows of one person, each of which counts as a user.
-``id`` is random and distinguishes a copy of a bundle from another bundle with the same content. ``noise`` says who
-draws the noise that hides the messages: if it is the shuffler, they are not private before it has.
+``id`` is random and distinguishes a copy of a bundle from another bundle with the same content. ``noise`` names the
+party that draws the noise that hides the messages: if it is the shuffler, they are not private before that.
 
 Shuffled messages are Parquet files with one column of fixed-width bytes, in the order of the bytes. That order is a
 function of the multiset of messages alone: senders, order of arrival, files and the division of the work leave no
@@ -26,7 +26,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import state_directory
 from shuffledp.mechanisms.base.message_plan import MessagePlan
-from shuffledp.planning.plan import Plan
 from shuffledp.storage import durable_files, sorting
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
     from shuffledp.ledger.guarantee import Guarantee
     from shuffledp.mechanisms.base.mechanism import Mechanism
+    from shuffledp.planning.plan import Plan
 
 
 # --- The record of shuffled files ---
@@ -91,8 +91,8 @@ def record_shuffle(who: str, plan: str, ids: Collection[str], digest: str, *, dr
 def _matches_record(who: str, line: bytes, own: set[str], digest: str, drawn: bool) -> bool:
     """Returns True if a line records this very set; raises AlreadyShuffled if it records a part of it."""
     try:
-        told = json.loads(line)
-        before, released = set(told["ids"]), told["digest"]
+        record = json.loads(line)
+        before, released = set(record["ids"]), record["digest"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
     if before.isdisjoint(own):
@@ -100,11 +100,11 @@ def _matches_record(who: str, line: bytes, own: set[str], digest: str, drawn: bo
     if before != own:
         raise AlreadyShuffled(
             f"{who}: {len(before & own)} of the {len(own)} files were shuffled before, together with others or without "
-            f"the rest: the difference would show what a few sent; give all files of a round at once, and encode late "
-            f"ones for the next round."
+            f"the rest: the difference would reveal the messages of a few; give all files of a round at once, and "
+            f"encode late ones for the next round."
         )
     if drawn and released != digest:
-        raise AlreadyShuffled(f"{who}: these files were shuffled before, with other noise; use what came out then.")
+        raise AlreadyShuffled(f"{who}: these files were shuffled before, with other noise; use that result.")
     return True
 
 
@@ -114,7 +114,7 @@ def _hash_id(id_: str) -> str:
 
 def record_path(plan: str) -> Path:
     """Returns the path of the record of a plan's round."""
-    # Whoever wrote the message file chose the plan's identity: hash it before it becomes a file name.
+    # The author of the message file chose the plan's identity: hash it before it becomes a file name.
     return state_directory() / RECORDS_FOLDER / f"{hash_ids([plan])[:ID_DIGITS]}.jsonl"
 
 
@@ -127,9 +127,6 @@ def _open_record(plan: str) -> Iterator[BinaryIO]:
     with open(os.open(path, flags, durable_files.OWNER_ONLY), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
-
-
-# --- Message files ---
 
 
 # --- Expected messages ---
@@ -157,14 +154,14 @@ class BatchSpec:
 
     @classmethod
     def from_plan(cls, plan: Plan, round_number: int, users: int, per_person: int) -> Self:
-        """Returns the expected messages of so many users of a plan's round."""
+        """Returns the expected messages of this many users of a plan's round."""
         return cls.from_mechanism(plan.identity(round_number), plan.mechanism, users, per_person)
 
     @classmethod
     def from_mechanism(cls, identity: str, mechanism: Mechanism, users: int, per_person: int = 1) -> Self:
-        """Returns the expected messages of so many users of a mechanism, under the identity of a plan's round."""
-        crowd = mechanism.message_plan
-        sent, messages = crowd.user_messages(users), crowd.total_messages(users)
+        """Returns the expected messages of this many users of a mechanism, under the identity of a plan's round."""
+        message_plan = mechanism.message_plan
+        sent, messages = message_plan.user_messages(users), message_plan.total_messages(users)
         return cls(identity, mechanism.message_bytes, users, per_person, sent, messages, find_noise_party(mechanism))
 
     def allows_user_messages(self, messages: int) -> bool:
@@ -177,7 +174,7 @@ class BatchSpec:
 
 
 def find_noise_party(mechanism: Mechanism) -> str:
-    """Returns who draws the noise that hides the messages of a mechanism."""
+    """Returns the party that draws the noise that hides the messages of a mechanism."""
     return SHUFFLER if mechanism.message_plan.has_shuffler_noise else USERS
 
 
@@ -223,7 +220,7 @@ def from_arrow(array: pa.Array, width: int) -> Bytes:
 
 
 def read_messages(paths: Iterable[Path], width: int) -> Iterator[Bytes]:
-    """Yields the messages of files in batches of bounded size: those really there, whatever a footer says."""
+    """Yields the messages of files in batches of bounded size, without relying on the counts in their footers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -373,12 +370,12 @@ class EncodedFile:
             raise ValueError(f"messages: cannot read {path}: {error.strerror}.") from None
         if first != FIRST_LINE:
             raise ValueError(f"messages: {path} is not a file of messages from `shuffledp encode`.")
-        told = _parse_header(path, header)
-        start, width = len(FIRST_LINE) + len(header), told["width"]
+        header_fields = _parse_header(path, header)
+        start, width = len(FIRST_LINE) + len(header), header_fields["width"]
         messages, left = divmod(size - start - CHECKSUM_BYTES, width)
         if left or messages < 0:
             raise _build_damage_error(path)
-        return cls(path, messages=messages, start=start, **told)
+        return cls(path, messages=messages, start=start, **header_fields)
 
     def read(self) -> Iterator[Bytes]:
         """Yields the messages in batches of bounded size; raises ValueError at the end if any byte differs.
@@ -400,16 +397,16 @@ class EncodedFile:
                 raise _build_damage_error(self.path)
 
 
-def write_encoded_file(path: Path, lot: BatchSpec, batches: Iterable[Bytes]) -> None:
+def write_encoded_file(path: Path, spec: BatchSpec, batches: Iterable[Bytes]) -> None:
     """Writes a bundle readable by its owner only; it gets its name when it is complete on disk."""
     with durable_files.create_atomic_file(path) as file:
-        write_encoded_to(file, lot, batches)
+        write_encoded_to(file, spec, batches)
 
 
-def write_encoded_to(file: BinaryIO, lot: BatchSpec, batches: Iterable[Bytes]) -> None:
+def write_encoded_to(file: BinaryIO, spec: BatchSpec, batches: Iterable[Bytes]) -> None:
     """Writes a bundle to an open file."""
-    told = {"plan": lot.plan, "users": lot.users, "per_person": lot.per_person, "width": lot.width, "noise": lot.noise}
-    header = {"id": os.urandom(16).hex()} | told
+    header = {"id": os.urandom(16).hex()}
+    header |= {name: getattr(spec, name) for name in ("plan", "users", "per_person", "width", "noise")}
     hashed = hashlib.sha256()
     for piece in (FIRST_LINE, json.dumps(header).encode() + b"\n"):
         file.write(piece)
@@ -438,25 +435,25 @@ def list_encoded_files(path: Path) -> list[Path]:
 
 def _parse_header(path: Path, header: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(header)
+        header_fields = json.loads(header)
     except (ValueError, RecursionError):
         raise _build_damage_error(path) from None
     good = (
-        isinstance(told, dict)
-        and told.keys() == HEADER_FIELDS.keys()
-        and all(type(told[name]) is kind for name, kind in HEADER_FIELDS.items())
-        and 0 <= told["users"] <= MAX_USERS
-        and 1 <= told["per_person"] <= MAX_USERS
-        and 1 <= told["width"] <= MAX_MESSAGE_BYTES
-        and told["noise"] in (USERS, SHUFFLER)
+        isinstance(header_fields, dict)
+        and header_fields.keys() == HEADER_FIELDS.keys()
+        and all(type(header_fields[name]) is kind for name, kind in HEADER_FIELDS.items())
+        and 0 <= header_fields["users"] <= MAX_USERS
+        and 1 <= header_fields["per_person"] <= MAX_USERS
+        and 1 <= header_fields["width"] <= MAX_MESSAGE_BYTES
+        and header_fields["noise"] in (USERS, SHUFFLER)
     )
     if not good:
         raise _build_damage_error(path)
-    return dict(told)
+    return dict(header_fields)
 
 
 def _build_damage_error(path: Path) -> ValueError:
-    return ValueError(f"messages: {path} is damaged: it is not what its encoder wrote; ask for it again.")
+    return ValueError(f"messages: {path} is damaged: its checksum or size is wrong; ask its encoder for it again.")
 
 
 # --- Shuffling: sorting by bytes ---
@@ -523,6 +520,29 @@ def expand_counts(counts: NDArray[np.int64], width: int) -> Iterator[Bytes]:
         yield wire.view(np.uint8).reshape(-1, width)
 
 
+def drop_repeated_rows(
+    batches: Iterator[Bytes], repeated: Callable[[int], None], compared: int | None = None
+) -> Iterator[Bytes]:
+    """Yields sorted rows without repetitions.
+
+    Args:
+        batches: Sorted rows.
+        repeated: Function that is called with the number of dropped rows of each batch.
+        compared: Number of leading bytes that are compared; None compares entire rows.
+    """
+    last = b""
+    for wire in batches:
+        if not len(wire):
+            continue
+        first, leading = np.empty(len(wire), dtype=np.bool_), wire[:, :compared]
+        first[0] = leading[0].tobytes() != last
+        np.any(leading[1:] != leading[:-1], axis=1, out=first[1:])
+        last = leading[-1].tobytes()
+        repetitions = int(len(first) - np.count_nonzero(first))
+        repeated(repetitions)
+        yield wire[first] if repetitions else wire
+
+
 def sort_in_memory(batches: Iterable[Bytes], width: int, at_most: int) -> Iterator[Bytes]:
     """Sorts in one array."""
     room = np.empty((at_most, width), dtype=np.uint8)
@@ -532,12 +552,12 @@ def sort_in_memory(batches: Iterable[Bytes], width: int, at_most: int) -> Iterat
             raise ValueError(f"messages: expected at most {at_most}, got more.")
         room[count : count + len(wire)] = wire
         count += len(wire)
-    # Only the part that was filled: the rest is whatever was in memory before.
-    every = room[:count]
-    sorting.view_as_byte_strings(every).sort()
+    # Only the part that was filled: the rest is uninitialised memory.
+    filled = room[:count]
+    sorting.view_as_byte_strings(filled).sort()
     step = group_rows(width)
     for start in range(0, count, step):
-        yield every[start : start + step]
+        yield filled[start : start + step]
 
 
 def sort_on_disk(batches: Iterable[Bytes], width: int, directory: Path) -> Iterator[Bytes]:
@@ -554,7 +574,7 @@ def check_sorted(batches: Iterable[Bytes]) -> Iterator[Bytes]:
         texts = sorting.view_as_byte_strings(np.ascontiguousarray(wire))
         if len(wire) and (wire[0].tobytes() < last or (texts[1:] < texts[:-1]).any()):
             raise ValueError(
-                "messages: they are not in order: they were not shuffled; run `shuffledp shuffle` on them first."
+                "messages: they are not in order, as shuffled messages are; run `shuffledp shuffle` on them first."
             )
         last = wire[-1].tobytes() if len(wire) else last
         yield wire
@@ -601,38 +621,38 @@ class Manifest:
         """
         if self.closed:
             return self.closed
-        # Bundles of other people may well hold the same few different messages: they are another release.
+        # Bundles of other people may hold the same messages, if few messages are possible: they are another release.
         files = f":{self.bundles}" if self.bundles else ""
         return hashlib.sha256(DIGEST_PREFIX + f"{self.plan}:{self.sha256}{files}".encode()).hexdigest()
 
-    def count_missing(self, crowd: MessagePlan) -> int:
-        """Returns the number of messages too few or too many; a shuffler without the plan cannot tell.
+    def count_missing(self, message_plan: MessagePlan) -> int:
+        """Returns the number of messages too few or too many, as far as it can be known.
 
-        If users send varying numbers of messages, nobody can.
+        A shuffler without the plan does not count them; if users send varying numbers of messages, nobody can.
         """
-        expected = crowd.total_messages(self.users)
+        expected = message_plan.total_messages(self.users)
         return self.missing if expected is None else max(self.missing, abs(expected - self.messages - self.refused))
 
-    def count_users(self, messages: int, crowd: MessagePlan) -> int:
+    def count_users(self, messages: int, message_plan: MessagePlan) -> int:
         """Returns the number of users that an estimate from this many messages is about, at least one.
 
         Valid messages still count if others of the same user were not as planned.
         """
-        if crowd.is_variable:
+        if message_plan.is_variable:
             return max(1, self.users - self.refused - (self.messages - messages))
-        return max(1, round(messages / crowd.messages_per_user))
+        return max(1, round(messages / message_plan.messages_per_user))
 
-    def count_hiding_users(self, refused_since: int, crowd: MessagePlan) -> int:
+    def count_hiding_users(self, refused_since: int, message_plan: MessagePlan) -> int:
         """Returns the number of users who hide each other, after ``refused_since`` more rows turned out to be invalid.
 
         The sender of an invalid row, or of too few or too many messages, may not have followed the plan: each such row
         subtracts one user. There are never more users than the messages suffice for.
         """
-        users = self.users - self.count_missing(crowd) - self.refused - refused_since
-        if crowd.min_messages:
-            users = min(users, (self.messages - refused_since) // crowd.min_messages)
+        users = self.users - self.count_missing(message_plan) - self.refused - refused_since
+        if message_plan.min_messages:
+            users = min(users, (self.messages - refused_since) // message_plan.min_messages)
         if users < 1:
-            raise ValueError("messages: expected at least one user who sent what is planned, got none.")
+            raise ValueError("messages: expected at least one user whose messages follow the plan, got none.")
         return users
 
     def build_guarantee(self, plan: Plan, round_number: int | None, refused_since: int = 0) -> Guarantee:
@@ -647,22 +667,22 @@ class Manifest:
 
     def write(self, directory: Path) -> None:
         """Writes the manifest into the directory of the messages."""
-        told = {name: value for name, value in asdict(self).items() if name != "bundles" or value}
+        values = {name: value for name, value in asdict(self).items() if name != "bundles" or value}
         document = {
             "format": MANIFEST_FORMAT,
             "version": MANIFEST_VERSION if self.bundles else VERSION_WITHOUT_BUNDLES,
-        } | told
+        } | values
         (directory / MANIFEST_NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, directory: Path) -> Self:
         """Reads the manifest from the directory of the messages; raises ValueError if there is none."""
-        told = read_manifest_fields(
+        values = read_manifest_fields(
             directory, cls, MANIFEST_FORMAT, {VERSION_WITHOUT_BUNDLES: ("bundles",), MANIFEST_VERSION: ()}
         )
-        if min(told["width"], told["per_person"]) < 1:
+        if min(values["width"], values["per_person"]) < 1:
             raise ValueError(f"messages: {directory / MANIFEST_NAME} is damaged: expected counts of at least 0.")
-        return cls(**told)
+        return cls(**values)
 
     # --- The messages ---
 
@@ -678,34 +698,38 @@ def read_verified_messages(directory: Path, width: int, written: MessageDigest) 
     """Yields the messages of a directory; raises ValueError if they differ from those that its manifest describes."""
     # No file is written if there are no messages.
     files = list_message_files(directory) if written.messages else sorted(directory.glob("*.parquet"))
-    found, hashed = 0, hashlib.sha256()
+    count, hashed = 0, hashlib.sha256()
     for wire in check_sorted(read_messages(files, width)):
-        found += len(wire)
-        if found > written.messages:
+        count += len(wire)
+        if count > written.messages:
             break
         hashed.update(np.ascontiguousarray(wire).data)
         yield wire
-    if MessageDigest(found, hashed.hexdigest()) != written:
+    if MessageDigest(count, hashed.hexdigest()) != written:
         raise ValueError(f"messages: {directory} is damaged: its messages are not those of its {MANIFEST_NAME}.")
 
 
-def write_shuffled(sorted_messages: Iterable[Bytes], lot: BatchSpec, directory: Path) -> Manifest:
+def write_shuffled(sorted_messages: Iterable[Bytes], spec: BatchSpec, directory: Path) -> Manifest:
     """Writes messages that are in order, with a manifest that says that nothing was set aside."""
-    written = write_messages(sorted_messages, lot.width, directory)
-    made = Manifest(lot.plan, lot.width, written.messages, written.sha256, lot.users, lot.per_person, 0, 0, lot.noise)
-    made.write(directory)
-    return made
+    written = write_messages(sorted_messages, spec.width, directory)
+    return _write_complete_manifest(written, spec, directory)
 
 
-def write_manifest(lot: BatchSpec, directory: Path) -> Manifest:
+def write_manifest(spec: BatchSpec, directory: Path) -> Manifest:
     """Writes the manifest beside files that are in order; nothing was set aside."""
-    found, hashed = 0, hashlib.sha256()
-    for wire in check_sorted(read_messages(sorted(directory.glob("*.parquet")), lot.width)):
+    count, hashed = 0, hashlib.sha256()
+    for wire in check_sorted(read_messages(sorted(directory.glob("*.parquet")), spec.width)):
         hashed.update(np.ascontiguousarray(wire).data)
-        found += len(wire)
-    made = Manifest(lot.plan, lot.width, found, hashed.hexdigest(), lot.users, lot.per_person, 0, 0, lot.noise)
-    made.write(directory)
-    return made
+        count += len(wire)
+    return _write_complete_manifest(MessageDigest(count, hashed.hexdigest()), spec, directory)
+
+
+def _write_complete_manifest(written: MessageDigest, spec: BatchSpec, directory: Path) -> Manifest:
+    manifest = Manifest(
+        spec.plan, spec.width, written.messages, written.sha256, spec.users, spec.per_person, 0, 0, spec.noise
+    )
+    manifest.write(directory)
+    return manifest
 
 
 def read_manifest_fields(
@@ -734,9 +758,9 @@ def read_manifest_fields(
         raise ValueError(f'messages: expected {path} with "format": "{form}", version {newest}, got something else.')
     present = [field for field in fields(kind) if field.name not in versions[version]]
     kinds = {field.name: str if field.type == "str" else int for field in present}
-    if document.keys() != kinds.keys() or any(type(document[name]) is not wanted for name, wanted in kinds.items()):
+    if document.keys() != kinds.keys() or any(type(document[name]) is not expected for name, expected in kinds.items()):
         raise ValueError(f"messages: {path} is damaged: expected {', '.join(kinds)}.")
-    if any(document[name] < 0 for name, wanted in kinds.items() if wanted is int):
+    if any(document[name] < 0 for name, expected in kinds.items() if expected is int):
         raise ValueError(f"messages: {path} is damaged: expected counts of at least 0.")
     return dict(document)
 
@@ -749,7 +773,7 @@ class MessageSealer(Protocol):
 
     @property
     def round_number(self) -> int:
-        """The round that it is for."""
+        """The round of the messages."""
 
     def identity(self, plan: Plan, round_number: int) -> str:
         """Returns the identity of the encrypted messages of a plan's round; raises ValueError for another plan."""
@@ -761,8 +785,8 @@ class MessageSealer(Protocol):
         """Encrypts each row on its own, in the same order."""
 
 
-def seal_batch_spec(lot: BatchSpec, wrapper: MessageSealer | None, plan: Plan, round_number: int) -> BatchSpec:
-    """Returns the expected messages after encryption by ``sealer``, if there is one."""
-    if wrapper is None:
-        return lot
-    return replace(lot, plan=wrapper.identity(plan, round_number), width=wrapper.sealed_width(lot.width))
+def seal_batch_spec(spec: BatchSpec, sealer: MessageSealer | None, plan: Plan, round_number: int) -> BatchSpec:
+    """Returns the expected messages after encryption by the sealer, if there is one."""
+    if sealer is None:
+        return spec
+    return replace(spec, plan=sealer.identity(plan, round_number), width=sealer.sealed_width(spec.width))

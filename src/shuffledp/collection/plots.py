@@ -36,7 +36,7 @@ MAX_LABEL_LENGTH = 40
 """Largest number of characters of a label."""
 UNUSABLE_FONT_PREFIXES = ("LastResort", "Last Resort", ".")
 """Prefixes of the names of fonts that have a box for every character, or are not for use."""
-SPELLED_NOTE = "Letters that no font here has are spelled out; the tables have them as they are."
+SPELLED_NOTE = "Letters that no installed font has are spelled out; the tables have the letters themselves."
 NORMAL_FONT_WEIGHTS = (400, "normal", "regular", "book")
 IDEOGRAPH_PREFIXES = ("CJK ", "TANGUT ", "NUSHU ", "KHITAN ")
 """Scripts whose letters have numbers for names."""
@@ -68,7 +68,7 @@ class FontSelection:
         return cls(tuple(chosen), frozenset(wanted - missing), bool(visible))
 
     def format_label(self, text: str, longest: int = MAX_LABEL_LENGTH) -> str:
-        """Returns a text in letters that can be drawn, cut if it would leave no room for the estimates."""
+        """Returns a text in letters that can be drawn, shortened to leave room for the estimates."""
         written = "".join(self._spell_missing(escape_line(text))).strip()
         short = written if len(written) <= longest else written[: longest - 1] + "…"
         return short.replace("$", r"\$")
@@ -158,8 +158,8 @@ class Panel(ABC):
     """The marks that may hide intervals; ``mark_size`` is their size in points."""
     mark_size = LINE_WIDTH
 
-    def __init__(self, quantity: Quantity, letters: FontSelection, sure: str) -> None:
-        self.quantity, self.fonts, self.confidence_text = quantity, letters, sure
+    def __init__(self, quantity: Quantity, fonts: FontSelection, confidence_text: str) -> None:
+        self.quantity, self.fonts, self.confidence_text = quantity, fonts, confidence_text
         self.order: Integers = self._select_order()
 
     def _select_order(self) -> Integers:
@@ -233,7 +233,7 @@ class Panel(ABC):
         return name if self.intervals is None else f"{name}, with {self.confidence_text} intervals"
 
     def _set_title(self) -> None:
-        """Sets the title: the question, and how much of it is drawn."""
+        """Sets the title: the question, and the share of its labels that is drawn."""
         left = len(self.quantity.labels) - len(self.order)
         more = f"largest {len(self.order):,} of {len(self.quantity.labels):,}" if left else ""
         parts = [self.fonts.format_label(self.quantity.question), more]
@@ -261,8 +261,8 @@ class DotPanel(Panel):
 
     narrow_note, mark_size = NARROW_DOT, DOT_SIZE
 
-    def __init__(self, quantity: Quantity, letters: FontSelection, sure: str) -> None:
-        super().__init__(quantity, letters, sure)
+    def __init__(self, quantity: Quantity, fonts: FontSelection, confidence_text: str) -> None:
+        super().__init__(quantity, fonts, confidence_text)
         self.height = 0.75 + BAR_HEIGHT * max(1, len(self.order))
 
     def _select_order(self) -> Integers:
@@ -345,15 +345,15 @@ class DotPanel(Panel):
             return format_number(float(f"{value:.5g}"))
         low, high = (float(one[place]) for one in ends)
         places = decimals((high - low) / 2)
-        said = [f"{one:,.{places}f}".replace("-", "−") for one in (value, low, high)]
-        return f"{said[0]}  ({said[1]} … {said[2]})"
+        texts = [f"{one:,.{places}f}".replace("-", "−") for one in (value, low, high)]
+        return f"{texts[0]}  ({texts[1]} … {texts[2]})"
 
     def notes(self) -> Iterator[str]:
         yield from super().notes()
-        untold = int(np.isnan(self.values).sum())
-        if untold:
-            labels = f"{untold:,} label{'s' if untold > 1 else ''}"
-            yield f"Of {labels} no {self.quantity.name} is told: too few users, by their errors, hold them."
+        hidden = int(np.isnan(self.values).sum())
+        if hidden:
+            labels = f"{hidden:,} label{'s' if hidden > 1 else ''}"
+            yield f"No {self.quantity.name} is shown for {labels}: their counts are not above their errors."
 
 
 class BarPanel(DotPanel):
@@ -482,7 +482,7 @@ def format_number(value: float, place: float | None = None) -> str:
 
 
 def _round_steps() -> Iterator[int]:
-    """Yields 1, 2, 5, 10, 20, 50, …"""
+    """Yields 1, 2, 5, 10, 20, 50, … in this order."""
     return (digit * 10**power for power in range(20) for digit in (1, 2, 5))
 
 
@@ -499,8 +499,8 @@ class CellPanel(Panel):
     MAX_ANNOTATED_CELLS = 80
     """Largest number of cells for which counts and intervals are written inside."""
 
-    def __init__(self, quantity: Quantity, letters: FontSelection, sure: str) -> None:
-        super().__init__(quantity, letters, sure)
+    def __init__(self, quantity: Quantity, fonts: FontSelection, confidence_text: str) -> None:
+        super().__init__(quantity, fonts, confidence_text)
         grid, sizes = quantity.shape.grid, quantity.shape.sizes
         self.rows, self.columns = (grid.rows, grid.columns) if grid is not None else sizes or (1, len(quantity.labels))
         ratio = grid.size[1] / grid.size[0] if grid is not None else self.rows / max(self.columns, 2) * 0.6
@@ -561,15 +561,15 @@ class CellPanel(Panel):
 
     def _annotate_cells(self, top: float) -> None:
         """Writes count and interval into each cell, in letters that are legible on its colour."""
-        reach = self._half_widths()
+        half_widths = self._half_widths()
         for place, (x, y) in enumerate(self._cell_centres()):
             value = self.quantity.value[place]
-            said = format_number(round(value)) + ("" if reach is None else f"\n±{reach[place]:,.0f}")
-            after = (
+            text = format_number(round(value)) + ("" if half_widths is None else f"\n±{half_widths[place]:,.0f}")
+            adjusted = (
                 "" if self.quantity.adjusted is None else f"\n◇ {format_number(round(self.quantity.adjusted[place]))}"
             )
             colour = "white" if value > MAX_SHARE_FOR_DARK_TEXT * top else "0.2"
-            self.axes.text(x, y, said + after, ha="center", va="center", fontsize=7, color=colour, linespacing=1.15)
+            self.axes.text(x, y, text + adjusted, ha="center", va="center", fontsize=7, color=colour, linespacing=1.15)
 
     def _half_widths(self) -> Floats | None:
         return None if self.error_bars is None else self.error_bars.max(axis=0)
@@ -578,13 +578,13 @@ class CellPanel(Panel):
         return np.zeros(0, bool) if self.intervals is None else np.asarray(self.intervals[0] <= 0.0)
 
     def notes(self) -> Iterator[str]:
-        reach = self._half_widths()
-        if reach is None:
+        half_widths = self._half_widths()
+        if half_widths is None:
             return
         if self._table.size <= self.MAX_ANNOTATED_CELLS:
             yield f"±: the {self.confidence_text} interval of each cell."
         else:
-            yield f"The {self.confidence_text} interval of each cell is its count ± at most {reach.max():,.0f}."
+            yield f"The {self.confidence_text} interval of each cell is its count ± at most {half_widths.max():,.0f}."
         empty = int(self._may_be_empty().sum())
         if empty:
             head = f"{self.fonts.format_label(self.quantity.question)}: " if self.quantity.question else ""
@@ -603,20 +603,22 @@ MAX_CAPTION_LENGTH = 72
 """Largest number of characters of a caption."""
 
 
-def draw_figure(quantities: Sequence[Quantity], path: Path | None, manner: EstimateOptions, caption: str) -> Figure:
+def draw_figure(
+    quantities: Sequence[Quantity], path: Path | None, estimate_options: EstimateOptions, caption: str
+) -> Figure:
     """Draws one panel per quantity, with a caption above and notes below; writes it to ``path`` if that is given."""
     plotting.require_matplotlib()
     import matplotlib as mpl
 
     shown = list(quantities[:MAX_PANELS])
     texts = [text for one in shown for text in (*one.labels[:MAX_INSPECTED_LABELS], one.question)]
-    letters = FontSelection.from_texts([*texts, caption])
-    with plotting.figure_style(), mpl.rc_context({"font.family": list(letters.families)}):
-        picture = _FigureLayout.from_quantities(shown, letters, manner, caption)
-        picture.draw(len(quantities) - len(shown))
+    fonts = FontSelection.from_texts([*texts, caption])
+    with plotting.figure_style(), mpl.rc_context({"font.family": list(fonts.families)}):
+        layout = _FigureLayout.from_quantities(shown, fonts, estimate_options, caption)
+        layout.draw(len(quantities) - len(shown))
         if path is not None:
-            picture.figure.savefig(path, dpi=DOTS_PER_INCH)
-    return picture.figure
+            layout.figure.savefig(path, dpi=DOTS_PER_INCH)
+    return layout.figure
 
 
 @dataclass(frozen=True)
@@ -629,14 +631,14 @@ class _FigureLayout:
 
     @classmethod
     def from_quantities(
-        cls, quantities: Sequence[Quantity], letters: FontSelection, manner: EstimateOptions, caption: str
+        cls, quantities: Sequence[Quantity], fonts: FontSelection, estimate_options: EstimateOptions, caption: str
     ) -> _FigureLayout:
         """Lays out the empty panels."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        rows = list(_arrange_rows(list(build_panels(quantities, letters, manner.confidence_text))))
+        rows = list(_arrange_rows(list(build_panels(quantities, fonts, estimate_options.confidence_text))))
         wide = max(map(len, rows))
         heights = [max(one.height for one in row) for row in rows]
         size = (SINGLE_WIDTH if wide == 1 else DOUBLE_WIDTH, CAPTION_HEIGHT + sum(heights))
@@ -646,7 +648,7 @@ class _FigureLayout:
         FigureCanvasAgg(figure)
         title, _, facts = caption.partition("\n")
         figure.suptitle(
-            f"{letters.format_label(title, MAX_CAPTION_LENGTH)}\n{facts}",
+            f"{fonts.format_label(title, MAX_CAPTION_LENGTH)}\n{facts}",
             x=0.012,
             ha="left",
             fontsize=11,
@@ -658,7 +660,7 @@ class _FigureLayout:
             for column, one in enumerate(row):
                 across = slice(column, wide) if column == len(row) - 1 and len(row) < wide else column
                 one.set_axes(figure.add_subplot(grid[place, across]))
-        return cls(figure, rows, letters, manner)
+        return cls(figure, rows, fonts, estimate_options)
 
     def draw(self, left_out: int) -> None:
         """Draws every panel, and then the notes, which depend on the layout."""
@@ -668,10 +670,10 @@ class _FigureLayout:
         self.figure.canvas.draw()
         notes = list(dict.fromkeys(note for one in every for note in one.notes()))
         if self.estimate_options.post is not None and any(one.quantity.adjusted is not None for one in every):
-            what = f"adjusted ({self.estimate_options.post}), post-processing without intervals of its own"
+            description = f"adjusted ({self.estimate_options.post}), post-processing without intervals of its own"
             dashes = [isinstance(one, BandPanel) for one in every if one.quantity.adjusted is not None]
             marks = "Dashes" if all(dashes) else "Diamonds and dashes" if any(dashes) else "Diamonds"
-            notes.append(f"{marks}: {what}.")
+            notes.append(f"{marks}: {description}.")
         if left_out:
             notes.append(f"{left_out:,} more quantities are in the tables.")
         if self.fonts.has_spelled_letters:
@@ -688,16 +690,16 @@ def _arrange_rows(every: Sequence[Panel]) -> Iterator[list[Panel]]:
         yield from (own[start : start + step] for start in range(0, len(own), step))
 
 
-def build_panels(quantities: Sequence[Quantity], letters: FontSelection, sure: str) -> Iterator[Panel]:
+def build_panels(quantities: Sequence[Quantity], fonts: FontSelection, confidence_text: str) -> Iterator[Panel]:
     """Yields the suitable panel for each quantity; means of keys are in the order of their counts."""
-    before: DotPanel | None = None
+    previous: DotPanel | None = None
     for quantity in quantities:
-        one = _choose_panel(quantity)(quantity, letters, sure)
-        if isinstance(one, DotPanel):
-            if before is not None and before.is_beside(one):
-                one.order = before.order
-            before = one
-        yield one
+        panel = _choose_panel(quantity)(quantity, fonts, confidence_text)
+        if isinstance(panel, DotPanel):
+            if previous is not None and previous.is_beside(panel):
+                panel.order = previous.order
+            previous = panel
+        yield panel
 
 
 def _choose_panel(quantity: Quantity) -> type[Panel]:

@@ -124,9 +124,7 @@ def build_questions(plan: Plan, estimate: Estimate) -> OrderedDomainQueries:
 
 def _check_ranges_task(plan: Plan) -> Ranges:
     if not isinstance(plan.task, Ranges):
-        raise ValueError(
-            f"{ASK_PREFIX}: only a collection of the task {Ranges.name!r} can be asked, got {plan.task.name!r}."
-        )
+        raise ValueError(f"{ASK_PREFIX}: expected a collection of the task {Ranges.name!r}, got {plan.task.name!r}.")
     return plan.task
 
 
@@ -138,11 +136,11 @@ def nodes_to_document(estimate: Estimate) -> dict[str, Any]:
 def estimate_from_document(document: dict[str, Any]) -> Estimate:
     """Reads the estimate of every node from a report; raises ValueError if it has none."""
     try:
-        kept = document[NODES_FIELD]
-        return Estimate(np.array(kept["estimate"], float), np.array(kept["variance"], float), int(kept["users"]))
+        nodes = document[NODES_FIELD]
+        return Estimate(np.array(nodes["estimate"], float), np.array(nodes["variance"], float), int(nodes["users"]))
     except (KeyError, TypeError, ValueError):
         raise ValueError(
-            f"{ASK_PREFIX}: the report does not hold the nodes of a tree; ask one of range queries."
+            f"{ASK_PREFIX}: the report has no nodes of a tree; choose a collection of the task {Ranges.name!r}."
         ) from None
 
 
@@ -151,11 +149,11 @@ def estimate_from_document(document: dict[str, Any]) -> Estimate:
 
 @dataclass(frozen=True)
 class GuaranteeText:
-    """The guarantee of a collection as text: who is promised what, under which conditions, with which exceptions.
+    """The guarantee of a collection as text, with its conditions and exceptions.
 
-    ``subject`` says whose data the promise is about; ``rows_text`` says what was taken as one person, and by which
-    rules. ``rejected_messages`` counts the messages that were not as planned; ``budget_status`` is the state of the
-    population's ledger, if there is one.
+    ``subject`` names the protected person and the change of their data; ``rows_text`` describes the rows of one person
+    and the rules for them. ``rejected_messages`` counts the messages that were not as planned; ``budget_status`` is the
+    state of the population's ledger, if there is one.
     """
 
     guarantee: Guarantee
@@ -181,76 +179,74 @@ class GuaranteeText:
         return " ".join(filter(None, parts))
 
     def _format_guarantee(self) -> str:
-        held = self.guarantee
-        if math.isinf(held.stated_value.upper):
-            return (
-                f"No ε is known that holds at δ = {format_exact(held.plan.delta)}: it may be {INFINITE_EPSILON_TEXT}."
-            )
-        epsilon, delta = format_rounded_up(held.stated_value.upper, GUARANTEE_DIGITS), format_exact(held.plan.delta)
+        guarantee = self.guarantee
+        if math.isinf(guarantee.stated_value.upper):
+            delta = format_exact(guarantee.plan.delta)
+            return f"No ε is known that holds at δ = {delta}: it may be {INFINITE_EPSILON_TEXT}."
+        epsilon = format_rounded_up(guarantee.stated_value.upper, GUARANTEE_DIGITS)
+        delta = format_exact(guarantee.plan.delta)
         return (
-            f"Whatever one of the {self.subject}, the probability of any set of shuffled messages "
-            f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
-            f"({epsilon}, {delta})-differential privacy, by {held.stated_value.theorem}."
+            f"If one of the {self.subject}, the probability of any set of shuffled messages "
+            f"would change by at most a factor e^{epsilon}, and by {delta} beyond that: "
+            f"({epsilon}, {delta})-differential privacy, by {guarantee.stated_value.theorem}."
         )
 
     def _describe_sample(self) -> str:
-        """Describes the sample of users, and the guarantee that is left if the sample becomes known."""
-        held = self.guarantee
-        if not held.schedule.is_sampled:
+        """Describes the sample of users, and the guarantee that remains if the sample becomes known."""
+        guarantee = self.guarantee
+        if not guarantee.participation.is_sampled:
             return ""
         rounds = (
             ""
-            if held.plan.rounds == 1
-            else f", and over {held.plan.rounds:,} rounds {format_epsilon_equation(held.total_epsilon_if_sample_known)}"
+            if guarantee.plan.rounds == 1
+            else f", and over {guarantee.plan.rounds:,} rounds "
+            f"{format_epsilon_equation(guarantee.total_epsilon_if_sample_known)}"
         )
         return (
-            f"They were drawn: {held.schedule.describe()}. This {SAMPLING_SECRECY_CONDITION}; if it is known, a user "
-            f"who was drawn is "
-            f"promised {format_epsilon_equation(held.epsilon_if_sample_known)}{rounds}. Estimates are about those who "
-            f"were drawn."
+            f"They were drawn: {guarantee.participation.describe()}. This {SAMPLING_SECRECY_CONDITION}; if it is "
+            f"known, a user who was drawn has {format_epsilon_equation(guarantee.epsilon_if_sample_known)}{rounds}. "
+            "Estimates are about those who were drawn."
         )
 
     def _describe_pairs(self) -> str:
         """Describes the stronger guarantee for pairs of close values, if there is one."""
-        promise = self.guarantee.plan.pair_targets
-        if promise is None:
+        targets = self.guarantee.plan.pair_targets
+        if targets is None:
             return ""
         if self.guarantee.missed_pair is not None:
             a, b = self.guarantee.missed_pair
             missed = f"Values {a} and {b}, and perhaps others, MISS the ε of their own that the plan promises"
             return f"{missed}, which was accepted by --allow-weaker."
-        return f"Every two values keep {promise.describe()}, as planned, by {MetricVariationRatio.theorem}."
+        return f"Every two values keep {targets.describe()}, as planned, by {MetricVariationRatio.theorem}."
 
     def _describe_colluding(self) -> str:
         """States how many users may collude, and the least number of users for which the target was planned."""
         plan = self.guarantee.plan
-        held = f"It holds even if {plan.colluding:,} of the users tell what they sent." if plan.colluding else ""
-        least = "" if plan.minimum is None else f"The target was planned to be met from {plan.minimum:,} users on."
-        return " ".join(filter(None, (held, least)))
+        collusion = f"It holds even if {plan.colluding:,} of the users reveal their messages." if plan.colluding else ""
+        minimum = "" if plan.minimum is None else f"The plan meets its target with {plan.minimum:,} or more users."
+        return " ".join(filter(None, (collusion, minimum)))
 
     def _describe_local_guarantee(self) -> str:
         """Describes the guarantee without the shuffler."""
         local = self.guarantee.plan.mechanism.local_epsilon
-        crowd = self.guarantee.plan.mechanism.message_plan
-        if crowd.has_shuffler_noise:
-            whoever = (
-                " How many users took part, or collude, does not matter." if crowd.is_participation_independent else ""
-            )
+        message_plan = self.guarantee.plan.mechanism.message_plan
+        if message_plan.has_shuffler_noise:
+            note = " The number of users who take part or collude does not matter."
             return (
-                "All of it rests on the shuffler, which drew the noise: to who knows the noise, or sees who sent what, "
-                f"the messages promise nothing.{whoever}"
-            )
+                "All of it rests on the shuffler, which drew the noise: against an attacker who knows the noise or "
+                "sees the senders of the messages, there is no guarantee."
+            ) + note * message_plan.is_participation_independent
         if local is None:
-            return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
-        what = "Each message alone keeps" if crowd.is_single_message else "All that a user sends keeps"
-        return f"{what} local ε = {format_rounded_up(local)} even from the shuffler."
+            return "All of it rests on the shuffler: against an attacker who sees the senders, there is no guarantee."
+        subject = "Each message alone has" if message_plan.is_single_message else "All messages of a user together have"
+        return f"{subject} local ε = {format_rounded_up(local)}, even against the shuffler."
 
     def _describe_domain(self) -> str:
         """States which parts of the domain were read from the data and are not covered."""
         read = self.guarantee.plan.read_from_data
         if not read:
             return ""
-        return f"The plan's {' and '.join(read)} were read from the data: a release of its own, which no ε here covers."
+        return f"The plan's {' and '.join(read)} were read from the data: that is a release which no ε here covers."
 
     def _describe_rounds(self) -> str:
         plan, number = self.guarantee.plan, self.guarantee.round_number
@@ -264,28 +260,28 @@ class GuaranteeText:
 
     def _describe_ledger_total(self) -> str:
         """States the total ε if the ledger has more collections of these people than the plan counts."""
-        planned, held = self.guarantee.plan.rounds, self.budget_status
-        if held is None or len(held.entries) <= planned:
+        planned, status = self.guarantee.plan.rounds, self.budget_status
+        if status is None or len(status.entries) <= planned:
             return ""
         return (
-            f"The ledger has {len(held.entries):,} collections from these people, where the plan is for {planned:,}: "
-            f"all together {format_epsilon_equation(held.epsilon)} at δ = {format_exact(held.delta)}."
+            f"The ledger has {len(status.entries):,} collections from these people, but the plan counts {planned:,}: "
+            f"all together {format_epsilon_equation(status.epsilon)} at δ = {format_exact(status.delta)}."
         )
 
     def _describe_rejected(self) -> str:
         if not self.rejected_messages:
             return ""
         return (
-            f"{self.rejected_messages:,} messages were not as planned: as many users are taken to hide nobody, and "
+            f"{self.rejected_messages:,} messages were not as planned; as many users are assumed to hide nobody and "
             f"are not counted."
         )
 
     def _describe_missed_target(self) -> str:
-        held = self.guarantee
-        if held.epsilon <= held.plan.epsilon:
+        guarantee = self.guarantee
+        if guarantee.epsilon <= guarantee.plan.epsilon:
             return ""
         return (
-            f"This is WEAKER than the planned ε = {format_exact(held.plan.epsilon)}, and was accepted by "
+            f"This is WEAKER than the planned ε = {format_exact(guarantee.plan.epsilon)}, and was accepted by "
             f"--allow-weaker."
         )
 
@@ -298,7 +294,7 @@ def format_page(report: Report, proof: str, drawn: bool) -> str:
     plan = report.guarantee.plan
     parts = [
         f"# Collection: {escape_markdown(plan.task.name)}",
-        "## What is promised",
+        "## Guarantee",
         escape_markdown(report.statement()),
         escape_markdown(report.parties),
         "It holds if",
@@ -307,8 +303,7 @@ def format_page(report: Report, proof: str, drawn: bool) -> str:
         _format_list(find_citations(report.guarantee.stated_value.theorem)),
         "## Estimates",
         f"Each interval holds the true value with confidence {report.estimate_options.confidence_text}. All estimates "
-        f"are in {ESTIMATES_FILE}."
-        f"{_describe_selection(report)}",
+        f"are in {ESTIMATES_FILE}.{_describe_selection(report)}",
         report.estimate_options.post_description,
         *format_tables(report.quantities),
         "![estimates](estimates.png)" if drawn else "",
@@ -319,13 +314,13 @@ def format_page(report: Report, proof: str, drawn: bool) -> str:
 
 
 def _list_facts(report: Report, proof: str) -> list[tuple[str, str]]:
-    plan, held = report.guarantee.plan, report.guarantee
-    lower, mechanism = held.stated_value.lower, plan.mechanism.to_document()
+    plan, guarantee = report.guarantee.plan, report.guarantee
+    lower, mechanism = guarantee.stated_value.lower, plan.mechanism.to_document()
     attained = "none known" if lower is None else format_rounded_down(lower)
     return [
         ("population", plan.population),
         *report.summarize_participation(" that took part"),
-        ("central ε, guaranteed", format_epsilon(held.stated_value.upper, GUARANTEE_DIGITS)),
+        ("central ε, guaranteed", format_epsilon(guarantee.stated_value.upper, GUARANTEE_DIGITS)),
         *report.summarize_guarantee([("an attack on a constructed dataset achieves", attained)]),
         (
             "local ε",
@@ -334,7 +329,7 @@ def _list_facts(report: Report, proof: str) -> list[tuple[str, str]]:
         ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
         ("noise is drawn by", "the shuffler" if plan.mechanism.message_plan.has_shuffler_noise else "the users"),
         ("mechanism", f"{mechanism['name']} {format_settings(mechanism['settings'])}".strip()),
-        ("bound", f"{held.stated_value.bound}: {held.stated_value.theorem}"),
+        ("bound", f"{guarantee.stated_value.bound}: {guarantee.stated_value.theorem}"),
         ("certificate", proof),
         *((f"messages {name}", f"{number:,}") for name, number in report.rejected_counts().items()),
         *(
@@ -359,23 +354,24 @@ def _describe_selection(report: Report) -> str:
     if report.selected_count is None:
         return ""
     size = report.guarantee.plan.task.domain.size
-    return f" They are of the {report.selected_count:,} options that were asked for, of {size:,} in all."
+    return f" They are for {report.selected_count:,} selected options out of {size:,}."
 
 
 QUARTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 NEXT_PLAN_FILE = "next-plan.json"
 """The plan of the next round, if its questions depend on this round."""
 ONE_PARTY_TEXT = (
-    "One party ran all three roles and saw the raw data. The guarantee holds towards those who see only the shuffled "
-    "messages or the estimates, not towards that party; run encode, shuffle and estimate on separate machines for that."
+    "One party ran all three roles and saw the raw data. The guarantee protects against everybody who sees only the "
+    "shuffled messages or the estimates, but not against that party; for that, run encode, shuffle and estimate on "
+    "separate machines."
 )
 SEPARATE_ROLES_TEXT = (
-    "Encoding, shuffling and estimating were run apart. The guarantee holds as long as the shuffler does not hand on "
-    "the order of the messages or who sent them."
+    "Encoding, shuffling and estimating were run separately. The guarantee holds as long as the shuffler does not pass "
+    "on the order of the messages or their senders."
 )
 ENCODER_ROWS_TEXT = (
-    "Each row that an encoder read was taken as one person, unless the encoder was told whose rows they are; what it "
-    "left out, clipped or drew from is known to it alone."
+    "Each row that an encoder read was taken as one person, unless a column identified the users; only the encoder "
+    "knows which values it left out, clipped or sampled."
 )
 
 
@@ -517,39 +513,41 @@ class Report(PrintableResult):
 
     def errors(self) -> dict[str, float]:
         """Returns the largest standard error per question; a single question has the empty name."""
-        found: dict[str, float] = {}
-        for one in self.quantities:
-            if one.standard_error is not None:
-                found[one.question] = max(found.get(one.question, 0.0), float(one.standard_error.max(initial=0.0)))
-        return found
+        errors: dict[str, float] = {}
+        for quantity in self.quantities:
+            if quantity.standard_error is not None:
+                errors[quantity.question] = max(
+                    errors.get(quantity.question, 0.0), float(quantity.standard_error.max(initial=0.0))
+                )
+        return errors
 
     def statement(self) -> str:
         """Returns the guarantee in words."""
-        aside = sum(self.rejected_counts().values())
+        rejected = sum(self.rejected_counts().values())
         return str(
-            GuaranteeText(self.guarantee, self._describe_subject(), self._describe_rows(), aside, self.budget_status)
+            GuaranteeText(self.guarantee, self._describe_subject(), self._describe_rows(), rejected, self.budget_status)
         )
 
     def _describe_rows(self) -> str:
-        """States what was taken as one person."""
-        told = ENCODER_ROWS_TEXT if self.rows is None else self.rows.format_sentence()
-        return " ".join([told, *self.rules.describe()])
+        """Describes the rows of one person."""
+        text = ENCODER_ROWS_TEXT if self.rows is None else self.rows.format_sentence()
+        return " ".join([text, *self.rules.describe()])
 
     def private_counts_text(self) -> str:
-        """Returns counts for whoever ran the collection, and nobody else; empty if no value was changed."""
+        """Returns counts for the party that ran the collection, and nobody else; empty if no value was changed."""
         changed = {"numbers clipped": self.tally.clipped, "lists drawn from": self.tally.shortened}
-        told = ", ".join(f"{number:,} {words}" for words, number in changed.items() if number)
-        return f"For you alone, and in no file, as the guarantee does not cover it: {told}." if told else ""
+        texts = ", ".join(f"{number:,} {words}" for words, number in changed.items() if number)
+        return f"For you alone, and in no file, because the guarantee does not cover it: {texts}." if texts else ""
 
     def _describe_subject(self) -> str:
-        """States whose data the promise is about."""
-        held = self.guarantee
-        if held.per_person == 1:
-            return f"{held.users:,} users held instead"
+        """Names the protected person and the change of their data."""
+        guarantee = self.guarantee
+        if guarantee.per_person == 1:
+            return f"{guarantee.users:,} users had held any other value"
         people = "users" if self.rows is None or self.rows.users is None else f"{self.rows.users:,} users"
         return (
-            f"{people} held instead in all her rows, at most {held.per_person:,} of the {held.users:,}, "
-            f"whose number is not hidden"
+            f"{people} had held any other values in all their rows, at most {guarantee.per_person:,} of the "
+            f"{guarantee.users:,}, whose number is not hidden"
         )
 
     def rejected_counts(self) -> dict[str, int]:
@@ -564,12 +562,12 @@ class Report(PrintableResult):
 
     def summary(self) -> list[tuple[str, str]]:
         """Returns the report in a few lines, as pairs of name and text."""
-        held = self.guarantee
+        guarantee = self.guarantee
         return [
             *self.summarize_participation(),
-            ("ε (guaranteed)", format_epsilon(held.stated_value.upper, GUARANTEE_DIGITS)),
+            ("ε (guaranteed)", format_epsilon(guarantee.stated_value.upper, GUARANTEE_DIGITS)),
             *self.summarize_guarantee(),
-            ("theorem", held.stated_value.theorem),
+            ("theorem", guarantee.stated_value.theorem),
             *((f"messages {name}", f"{number:,}") for name, number in self.rejected_counts().items()),
             *([] if self.budget_status is None else self.budget_status.summary_rows()),
             *estimate_tables.format_lines(self.quantities, self.estimate_options.confidence_text),
@@ -596,37 +594,39 @@ class Report(PrintableResult):
         Returns:
             Pairs of name and text.
         """
-        held, plan = self.guarantee, self.guarantee.plan
-        together = format_epsilon(held.epsilon, GUARANTEE_DIGITS)
+        guarantee, plan = self.guarantee, self.guarantee.plan
+        together = format_epsilon(guarantee.epsilon, GUARANTEE_DIGITS)
         rounds = [] if plan.rounds == 1 else [(f"ε of all {plan.rounds:,} rounds", together)]
-        if rounds and held.round_number is not None:
-            rounds.insert(0, ("round", f"{held.round_number:,} of {plan.rounds:,}"))
-        drawn = held.schedule.is_sampled
+        if rounds and guarantee.round_number is not None:
+            rounds.insert(0, ("round", f"{guarantee.round_number:,} of {plan.rounds:,}"))
+        drawn = guarantee.participation.is_sampled
         sample = (
             [
-                ("drawn", held.schedule.describe()),
-                *held.schedule.condition_rows(format_epsilon_equation(held.epsilon_if_sample_known)),
+                ("drawn", guarantee.participation.describe()),
+                *guarantee.participation.condition_rows(format_epsilon_equation(guarantee.epsilon_if_sample_known)),
             ]
             if drawn
             else []
         )
-        target = ("target", f"ε = {format_exact(plan.epsilon)}, {held.format_target_status()}")
+        target = ("target", f"ε = {format_exact(plan.epsilon)}, {guarantee.format_target_status()}")
         return [*rounds, *attack, ("δ", format_exact(plan.delta)), *sample, target, *self._summarize_pairs()]
 
     def _summarize_pairs(self) -> list[tuple[str, str]]:
         """Returns the line about the guarantee for pairs of values, if close ones are promised more."""
-        promise = self.guarantee.plan.pair_targets
-        if promise is None:
+        targets = self.guarantee.plan.pair_targets
+        if targets is None:
             return []
         return [
-            ("target of two values", f"{promise.describe()}, " + ("MISSED" if self.guarantee.missed_pair else "met"))
+            ("target of two values", f"{targets.describe()}, " + ("MISSED" if self.guarantee.missed_pair else "met"))
         ]
 
     def _summarize_users(self, words: str = "") -> tuple[str, str]:
         """Returns the line with the number of users or rows that took part."""
-        held, plan = self.guarantee, self.guarantee.plan
+        guarantee, plan = self.guarantee, self.guarantee.plan
         least = "" if plan.minimum is None else f", {plan.minimum:,} at the least"
-        return ("users" if held.per_person == 1 else "rows") + words, f"{held.users:,} of {plan.users:,} planned{least}"
+        return (
+            "users" if guarantee.per_person == 1 else "rows"
+        ) + words, f"{guarantee.users:,} of {plan.users:,} planned{least}"
 
     def _summarize_colluding(self) -> list[tuple[str, str]]:
         """Returns the line about users who are assumed to collude, if any."""
@@ -647,8 +647,8 @@ class Report(PrintableResult):
         """Returns the lines with the quartiles, if the task is ranges."""
         if not isinstance(self.guarantee.plan.task, Ranges):
             return []
-        found = [(name, self.quantile(share)) for name, share in QUARTILES.items()]
-        return [(name, f"{one.value} ({one.low} … {one.high})") for name, one in found]
+        quartiles = [(name, self.quantile(share)) for name, share in QUARTILES.items()]
+        return [(name, f"{quantile.value} ({quantile.low} … {quantile.high})") for name, quantile in quartiles]
 
     @property
     def remark(self) -> str:
@@ -673,13 +673,12 @@ class Report(PrintableResult):
 
     def _format_caption(self) -> str:
         """Returns the caption of the plot: task, column, guarantee and number of users."""
-        held, plan = self.guarantee, self.guarantee.plan
+        guarantee, plan = self.guarantee, self.guarantee.plan
         named = "" if not self.columns or plan.task.questions else f" of {', '.join(self.columns)}"
         rounds = "" if plan.rounds == 1 else f" over {plan.rounds:,} rounds"
-        promised = (
-            f"{format_epsilon_equation(held.stated_epsilon, GUARANTEE_DIGITS)}, δ = {format_exact(plan.delta)}{rounds}"
-        )
-        return f"{plan.task.name}{named}\n{promised}, {self._format_user_count()}"
+        epsilon = format_epsilon_equation(guarantee.stated_epsilon, GUARANTEE_DIGITS)
+        delta = format_exact(plan.delta)
+        return f"{plan.task.name}{named}\n{epsilon}, δ = {delta}{rounds}, {self._format_user_count()}"
 
     def _format_user_count(self) -> str:
         """Returns the number of users for the caption."""
@@ -737,18 +736,18 @@ class Report(PrintableResult):
 
 @dataclass(frozen=True)
 class DailyReleaseReport(Report):
-    """The report of the days released so far, with one promise for all days.
+    """The report of the days released so far, with one guarantee for all days.
 
     The number of users is not released: ``guarantee`` holds for any number.
     """
 
     def document(self) -> dict[str, Any]:
         """Returns the content of report.json, without the number of users and the nodes of the tree."""
-        told = {name: value for name, value in super().document().items() if name != NODES_FIELD}
+        document = {name: value for name, value in super().document().items() if name != NODES_FIELD}
         days = self.quantities[0].labels
-        return told | {
+        return document | {
             "users": None,
-            "guarantee": told["guarantee"] | {"users": None},
+            "guarantee": document["guarantee"] | {"users": None},
             "days": {"released": len(days), "last": days[-1], "of": self._day_count},
         }
 
@@ -774,7 +773,7 @@ class DailyReleaseReport(Report):
         return ": ".join(self._summarize_users())
 
     def _describe_subject(self) -> str:
-        return f"people of all {self._day_count:,} days held instead"
+        return f"people of all {self._day_count:,} days had held any other value"
 
     def _summarize_quartiles(self) -> list[tuple[str, str]]:
         return []
@@ -782,11 +781,10 @@ class DailyReleaseReport(Report):
     def _describe_rows(self) -> str:
         count = len(self.quantities[0].labels)
         return (
-            f"{count:,} of {self._day_count:,} days are released; the promise is for all of them together, and is "
-            f"spent "
-            f"once. Each row was taken as one person with one event in the whole time."
+            f"{count:,} of {self._day_count:,} days are released; the guarantee is for all days together and is "
+            f"charged once. Each row was taken as one person with one event in the whole period."
         )
 
 
 def _build_no_queries_error() -> ValueError:
-    return ValueError("ask: what is released day by day has running counts only; take the difference of two of them.")
+    return ValueError("ask: a daily release has only running counts; take the difference of two of them.")

@@ -101,34 +101,34 @@ def encode(
     ...     encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
     1000
     """
-    chosen, path = Plan.load_if_path(plan), Path(out)
+    plan, path = Plan.load_if_path(plan), Path(out)
     number = wrapper.round_number if round_number is None and wrapper is not None else round_number
-    number = choose_round("encode", chosen, number, None)
+    number = choose_round("encode", plan, number, None)
     _check_new_file(path)
     if not path.parent.is_dir():
         raise ValueError(f"encode: expected a directory {path.parent} to write to, but there is none.")
-    names = chosen.task.resolve_columns(check_column_names(column))
+    names = plan.task.resolve_columns(check_column_names(column))
     table = open_input(data, names, user, rows_per_user, delimiter, gather)
     engine = EmbeddedEngine(Progress() if progress is None else progress)
-    read, mechanism = chosen.column(*table.choose_columns(names), rules=rules), chosen.mechanism
-    table = prepare_table(table, read, user, gather)
-    users = engine.check(table, read)
+    reader, mechanism = plan.column(*table.choose_columns(names), rules=rules), plan.mechanism
+    table = prepare_table(table, reader, user, gather)
+    users = engine.check(table, reader)
     if users == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    if _flips_coins(chosen, drawn):
-        table = SampledTable.draw(table, users, chosen.schedule, os.urandom(KEY_BYTES))
+    if _flips_coins(plan, drawn):
+        table = SampledTable.draw(table, users, plan.participation, os.urandom(KEY_BYTES))
         users = table.sample_size
-    lot = seal_batch_spec(BatchSpec.from_plan(chosen, number, users, table.per_person), wrapper, chosen, number)
-    encoder = batch_processing.Encoder(read, os.urandom(KEY_BYTES))
+    spec = seal_batch_spec(BatchSpec.from_plan(plan, number, users, table.per_person), wrapper, plan, number)
+    encoder = batch_processing.Encoder(reader, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
-        batches = encoder.encode_part(report_progress(table.batches(read, batch_processing.CHUNK_ROWS), advance), 0)
+        batches = encoder.encode_part(report_progress(table.batches(reader, batch_processing.CHUNK_ROWS), advance), 0)
         if wrapper is not None:
             batches = map(wrapper.seal, batches)
         if mechanism.messages_per_user != 1:
             # A user's real message comes first: sort by bytes, so that the shuffler cannot tell it from the dummies.
             batches = map(sorting.sort_in_memory, batches)
         try:
-            message_files.write_encoded_file(path, lot, _check_message_count(lot, batches))
+            message_files.write_encoded_file(path, spec, _check_message_count(spec, batches))
         except BlockingIOError:
             raise ValueError(f"encode: another process is encoding into {path}.") from None
         except FileExistsError:
@@ -142,13 +142,13 @@ def encode(
 
 def _flips_coins(plan: Plan, drawn: bool) -> bool:
     """Returns True if the sampling coins are flipped here; raises ValueError if the sample must be drawn beforehand."""
-    sampled = plan.schedule.is_sampled
+    sampled = plan.participation.is_sampled
     if drawn and not sampled:
         raise ValueError("encode: --drawn is for plans whose users are drawn out of more people (--of).")
     if sampled and not drawn and plan.rate is None:
         raise ValueError(
-            "encode: the plan draws a fixed number out of all people, of whom an encoder sees only some; draw them "
-            "before, hand over the rows of those who were drawn, and say so by --drawn."
+            "encode: the plan draws a fixed number of all people, and an encoder sees only some of them; draw the "
+            "users first, pass only their rows, and add --drawn."
         )
     return sampled and not drawn
 
@@ -156,17 +156,17 @@ def _flips_coins(plan: Plan, drawn: bool) -> bool:
 def _check_new_file(path: Path) -> None:
     if path.exists():
         durable_files.remove_unfinished_files(path)
-        raise ValueError(f"encode: {path} is already there; encoding the same people again would weaken their privacy.")
+        raise ValueError(f"encode: {path} exists already; encoding the same people again would weaken their privacy.")
 
 
-def _check_message_count(lot: BatchSpec, batches: Iterator[Bytes]) -> Iterator[Bytes]:
+def _check_message_count(spec: BatchSpec, batches: Iterator[Bytes]) -> Iterator[Bytes]:
     """Yields the messages; raises ValueError if their number is wrong, before the file gets its name."""
-    found = 0
+    count = 0
     for wire in batches:
-        found += len(wire)
+        count += len(wire)
         yield wire
-    if not lot.allows_user_messages(found):
-        raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
+    if not spec.allows_user_messages(count):
+        raise ValueError(f"input: expected {spec.users} rows as in the first pass; the file has changed since.")
 
 
 def shuffle(
@@ -221,44 +221,46 @@ def shuffle(
     ...     shuffle([f"{room}/ours.messages"], out=f"{room}/shuffled", plan=plan)
     1000
     """
-    chosen, directory = None if plan is None else Plan.load_if_path(plan), Path(out)
+    plan, directory = None if plan is None else Plan.load_if_path(plan), Path(out)
     check_new_directory("shuffle", directory)
     bundles = [EncodedFile.open(file) for path in inputs for file in message_files.list_encoded_files(Path(path))]
     _check_one_plan(bundles)
-    number = None if chosen is None else _round_to_shuffle(bundles, chosen, round_number, wrapper)
-    if chosen is None and bundles[0].noise == SHUFFLER:
+    number = None if plan is None else _round_to_shuffle(bundles, plan, round_number, wrapper)
+    if plan is None and bundles[0].noise == SHUFFLER:
         raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan with --plan.")
     if sum(each.messages for each in bundles) == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
-    mixing = MessageMixer(bundles, chosen, Progress() if progress is None else progress, wrapper)
+    mixer = MessageMixer(bundles, plan, Progress() if progress is None else progress, wrapper)
     # Complete under another name before the ledger is charged: a resumed run releases the noise it has drawn.
     ready = directory.with_name(f"{directory.name}.ready")
-    made = mixing.find_result(ready)
-    if made is not None:
-        guarantee = _check_guarantee(chosen, made, number, allow_weaker)
+    manifest = mixer.find_result(ready)
+    if manifest is not None:
+        guarantee = _check_guarantee(plan, manifest, number, allow_weaker)
     else:
         with durable_files.create_atomic_directory(ready) as unfinished:
-            made = mixing.write(unfinished)
-            guarantee = _check_guarantee(chosen, made, number, allow_weaker)
+            manifest = mixer.write(unfinished)
+            guarantee = _check_guarantee(plan, manifest, number, allow_weaker)
     try:
         # A release cannot be taken back: record it first.
         if ledger is not None and guarantee is not None:
-            Ledger(ledger).book(guarantee, made.digest, reservation, made.bundles)
+            Ledger(ledger).book(guarantee, manifest.digest, reservation, manifest.bundles)
         ids = [each.id for each in bundles]
-        message_files.record_shuffle("shuffle", made.plan, ids, made.digest, drawn=made.noise == SHUFFLER)
+        message_files.record_shuffle("shuffle", manifest.plan, ids, manifest.digest, drawn=manifest.noise == SHUFFLER)
     except (GuaranteeTooWeak, LedgerError, message_files.AlreadyShuffled):
         durable_files.remove_tree(ready)
         raise
     durable_files.rename(ready, directory)
-    return made.messages
+    return manifest.messages
 
 
-def _check_guarantee(plan: Plan | None, made: Manifest, number: int | None, allow_weaker: bool) -> Guarantee | None:
-    """Returns the guarantee of the shuffled messages, None without a plan; raises GuaranteeTooWeak if it misses the
-    target."""
+def _check_guarantee(plan: Plan | None, manifest: Manifest, number: int | None, allow_weaker: bool) -> Guarantee | None:
+    """Returns the guarantee of the shuffled messages, None without a plan.
+
+    Raises GuaranteeTooWeak if it misses the target.
+    """
     if plan is None:
         return None
-    guarantee = made.build_guarantee(plan, number)
+    guarantee = manifest.build_guarantee(plan, number)
     guarantee.require_target(allow_weaker)
     return guarantee
 
@@ -286,17 +288,17 @@ class MessageMixer:
         """
         if not os.path.lexists(directory):
             return None
-        found = os.lstat(directory)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise ValueError(f"shuffle: {directory} is in the way, and not ours; remove it.")
-        made, first = Manifest.read(directory), self.encoded_files[0]
-        if (made.plan, made.width, made.bundles) != (first.plan, first.width, self.files_hash):
+        status = os.lstat(directory)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise ValueError(f"shuffle: {directory} is needed for the result and was not made by shuffle; remove it.")
+        manifest, first = Manifest.read(directory), self.encoded_files[0]
+        if (manifest.plan, manifest.width, manifest.bundles) != (first.plan, first.width, self.files_hash):
             raise ValueError(
-                f"shuffle: {directory} was left by a killed run of other files; repeat that one, or remove it."
+                f"shuffle: {directory} was left by a killed run of other files; repeat that run, or remove it."
             )
         # Verify that the messages to be released are those that were written.
-        deque(made.read_verified_messages(directory), maxlen=0)
-        return made
+        deque(manifest.read_verified_messages(directory), maxlen=0)
+        return manifest
 
     def write(self, directory: Path) -> Manifest:
         """Writes the messages in order of their bytes, and their manifest, to a directory."""
@@ -308,25 +310,23 @@ class MessageMixer:
                 message_files.sort_messages(mixed, first.width, total, directory), first.width, directory
             )
         if written.messages == len(noise):
-            raise ValueError(f"shuffle: expected messages of the plan, got {self.refused} rows that are none.")
-        users, most = (
-            sum(each.users for each in self.encoded_files),
-            max(each.per_person for each in self.encoded_files),
-        )
-        made = Manifest(
-            first.plan, first.width, written.messages, written.sha256, users, most, self.refused, self.missing,
+            raise ValueError(f"shuffle: expected messages of the plan, got {self.refused} rows that are not.")
+        users = sum(each.users for each in self.encoded_files)
+        per_person = max(each.per_person for each in self.encoded_files)
+        manifest = Manifest(
+            first.plan, first.width, written.messages, written.sha256, users, per_person, self.refused, self.missing,
             first.noise, bundles=self.files_hash,
         )  # fmt: skip
-        made.write(directory)
-        return made
+        manifest.write(directory)
+        return manifest
 
     def _draw_noise(self) -> Bytes:
         """Draws the noise that the shuffler must add, from the operating system's randomness, stored nowhere else."""
         width = self.encoded_files[0].width
         if self.plan is None:
             return np.empty((0, width), dtype=np.uint8)
-        drawn = batch_processing.draw_shuffler_messages(self.plan.mechanism, SystemSource())
-        return drawn if self.sealer is None else self.sealer.seal(drawn)
+        noise = batch_processing.draw_shuffler_messages(self.plan.mechanism, SystemSource())
+        return noise if self.sealer is None else self.sealer.seal(noise)
 
     def _read_valid(self, advance: Callable[[int], None]) -> Iterator[Bytes]:
         """Yields the messages of all files; if the plan is known, without rows that are not messages of it."""
@@ -349,27 +349,27 @@ class MessageMixer:
 
 def _check_one_plan(bundles: Sequence[EncodedFile]) -> None:
     """Raises ValueError unless all files are of one plan's round and none is given twice."""
-    seen: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for each in bundles:
-        if each.id in seen:
+        if each.id in paths:
             raise ValueError(
-                f"shuffle: {each.path} holds the same messages as {seen[each.id]}; each file must be given once."
+                f"shuffle: {each.path} holds the same messages as {paths[each.id]}; each file must be given once."
             )
-        seen[each.id] = each.path
+        paths[each.id] = each.path
         if (each.plan, each.width, each.noise) != (bundles[0].plan, bundles[0].width, bundles[0].noise):
             raise ValueError(f"shuffle: {each.path} was made for another plan or round than {bundles[0].path}.")
 
 
 def _round_to_shuffle(
-    bundles: Sequence[EncodedFile], plan: Plan, given: int | None, wrapper: MessageSealer | None
+    bundles: Sequence[EncodedFile], plan: Plan, requested: int | None, sealer: MessageSealer | None
 ) -> int:
     """Returns the plan's round that the files belong to; raises ValueError if a file contradicts the plan."""
-    wanted = wrapper.round_number if given is None and wrapper is not None else given
-    if wanted is not None:
-        plan.identity(wanted)
-    numbers = plan.round_numbers if wanted is None else [wanted]
+    number = sealer.round_number if requested is None and sealer is not None else requested
+    if number is not None:
+        plan.identity(number)
+    numbers = plan.round_numbers if number is None else [number]
     identities = {
-        plan.identity(number) if wrapper is None else wrapper.identity(plan, number): number for number in numbers
+        plan.identity(number) if sealer is None else sealer.identity(plan, number): number for number in numbers
     }
     noise = find_noise_party(plan.mechanism)
     for each in bundles:
@@ -443,54 +443,48 @@ def estimate(
     >>> report.guarantee.users
     1000
     """
-    chosen, given, directory = Plan.load_if_path(plan), Path(messages), Path(out)
-    mechanism, engine = chosen.mechanism, EmbeddedEngine(Progress() if progress is None else progress)
+    plan, source, directory = Plan.load_if_path(plan), Path(messages), Path(out)
+    mechanism, engine = plan.mechanism, EmbeddedEngine(Progress() if progress is None else progress)
     check_new_directory("estimate", directory)
-    manner = EstimateOptions.from_arguments("estimate", confidence, post, chosen.task, whole=options is None)
-    if daily_release.list_days(given):
+    estimate_options = EstimateOptions.from_arguments("estimate", confidence, post, plan.task, whole=options is None)
+    if daily_release.list_days(source):
         if reservation is not None:
-            raise ValueError("estimate: a release day by day is paid for on its first day; give no reservation.")
+            raise ValueError("estimate: a daily release is charged on its first day; leave out the reservation.")
         if options is not None:
-            chosen.task.parse_options("estimate", options)
-        return _estimate_daily(chosen, given, directory, round_number, allow_weaker, ledger, engine, manner)
-    asking = OptionSelection.from_options("estimate", chosen, options)
-    manifest = Manifest.read(given)
-    number = _round_to_estimate(chosen, round_number, manifest.plan, given)
+            plan.task.parse_options("estimate", options)
+        return _estimate_daily(plan, source, directory, round_number, allow_weaker, ledger, engine, estimate_options)
+    selection = OptionSelection.from_options("estimate", plan, options)
+    manifest = Manifest.read(source)
+    number = _round_to_estimate(plan, round_number, manifest.plan, source)
     if manifest.width != mechanism.message_bytes:
-        raise _build_wrong_plan_error(given)
+        raise _build_wrong_plan_error(source)
     if manifest.noise != find_noise_party(mechanism):
-        raise ValueError(f"estimate: the shuffler was to draw the noise of this plan, and did not for {given}.")
-    total = engine.aggregate(mechanism, given, manifest.messages, asking.estimator)
-    guarantee = manifest.build_guarantee(chosen, number, total.refused)
+        raise ValueError(f"estimate: the plan has noise of the shuffler, which {source} lacks; shuffle with the plan.")
+    total = engine.aggregate(mechanism, source, manifest.messages, selection.estimator)
+    guarantee = manifest.build_guarantee(plan, number, total.refused)
     guarantee.require_target(allow_weaker)
-    result = asking.estimator.finish(total.statistic, manifest.count_users(total.messages, mechanism.message_plan))
-    quantities = manner.quantities(asking, result)
+    result = selection.estimator.finish(total.statistic, manifest.count_users(total.messages, mechanism.message_plan))
+    quantities = estimate_options.quantities(selection, result)
     counts = {
         "messages": total.messages,
         "refused": manifest.refused + total.refused,
         "missing": manifest.count_missing(mechanism.message_plan),
     }
     report = Report(
-        guarantee,
-        result,
-        quantities,
-        SEPARATE_ROLES_TEXT,
-        engine.name,
-        counts=counts,
-        selected_count=asking.count,
-        estimate_options=manner,
-    )
+        guarantee, result, quantities, SEPARATE_ROLES_TEXT, engine.name, counts=counts,
+        selected_count=selection.count, estimate_options=estimate_options,
+    )  # fmt: skip
     return _write_report(report, directory, ledger, manifest.digest, reservation, manifest.bundles)
 
 
-def _round_to_estimate(plan: Plan, given: int | None, identity: str, where: Path) -> int:
+def _round_to_estimate(plan: Plan, requested: int | None, identity: str, where: Path) -> int:
     """Returns the plan's round that the messages belong to; raises ValueError unless it is the given one, if any."""
-    if given is not None:
-        plan.identity(given)
-    found = plan.find_round(identity)
-    if found is None or given not in (None, found):
+    if requested is not None:
+        plan.identity(requested)
+    number = plan.find_round(identity)
+    if number is None or requested not in (None, number):
         raise _build_wrong_plan_error(where)
-    return found
+    return number
 
 
 def _build_wrong_plan_error(where: Path) -> ValueError:
@@ -509,48 +503,50 @@ def _write_report(
     plan = report.guarantee.plan
     with durable_files.create_atomic_directory(directory) as unfinished:
         if ledger is not None:
-            kept = Ledger(ledger)
-            kept.book(report.guarantee, digest, reservation, bundles)
-            report = replace(report, budget_status=kept.budget_statuses(plan.population, plan.delta)[0])
+            opened_ledger = Ledger(ledger)
+            opened_ledger.book(report.guarantee, digest, reservation, bundles)
+            report = replace(report, budget_status=opened_ledger.budget_statuses(plan.population, plan.delta)[0])
         report = replace(report, guarantee=report.guarantee.with_certificate())
         report.write(unfinished)
     return report
 
 
 def _estimate_daily(
-    plan: Plan, given: Path, directory: Path, round_number: int | None, allow_weaker: bool,
-    ledger: str | os.PathLike[str] | None, engine: EmbeddedEngine, manner: EstimateOptions,
+    plan: Plan, source: Path, directory: Path, round_number: int | None, allow_weaker: bool,
+    ledger: str | os.PathLike[str] | None, engine: EmbeddedEngine, estimate_options: EstimateOptions,
 ) -> Report:  # fmt: skip
     """Reports the running counts of all days released so far."""
-    calendar, released, mechanism, task = (
-        Calendar.from_plan("estimate", plan),
-        daily_release.read_released_days(given),
-        plan.mechanism,
-        plan.task,
-    )
-    assert isinstance(task, OverTime), "that is what has a calendar"
-    number = _round_to_estimate(plan, round_number, released[0].plan, given)
+    calendar, released = Calendar.from_plan("estimate", plan), daily_release.read_released_days(source)
+    mechanism, task = plan.mechanism, plan.task
+    assert isinstance(task, OverTime), "only this task has a calendar"
+    number = _round_to_estimate(plan, round_number, released[0].plan, source)
     if released[0].width != mechanism.message_bytes or len(released) > calendar.tree.value_count:
-        raise _build_wrong_plan_error(given)
+        raise _build_wrong_plan_error(source)
     guarantee = Guarantee(plan, plan.users, round_number=number)
     guarantee.require_target(allow_weaker)
     total = np.zeros(calendar.tree.node_count, dtype=np.int64)
     with engine.progress.step("aggregating", sum(each.messages for each in released)) as advance:
         for each in released:
-            for wire in each.read_verified_messages(daily_release.day_directory(given, each.day)):
-                found = mechanism.unpack(wire)
-                if (calendar.find_last_days(found) != each.day).any():
-                    raise ValueError(
-                        f"estimate: day {each.day} in {given} has messages of what is not over on that day."
-                    )
-                total += mechanism.accumulate(found)
+            for wire in each.read_verified_messages(daily_release.day_directory(source, each.day)):
+                messages = mechanism.unpack(wire)
+                if (calendar.find_last_days(messages) != each.day).any():
+                    raise ValueError(f"estimate: day {each.day} in {source} has messages of tree nodes that end later.")
+                total += mechanism.accumulate(messages)
                 advance(len(wire))
     counts = task.running_counts(mechanism, mechanism.finish(total, plan.users), len(released))
     labels = option_labels(task.domain, len(released))
-    quantity = Quantity.from_estimate("users up to", labels, counts, manner.confidence, cumulative_shape(plan.users))
-    sent = {"messages": sum(each.messages for each in released)}
-    told = manner.add_adjusted(task, mechanism, counts, [quantity])
+    quantity = Quantity.from_estimate(
+        "users up to", labels, counts, estimate_options.confidence, cumulative_shape(plan.users)
+    )
+    message_counts = {"messages": sum(each.messages for each in released)}
+    quantities = estimate_options.add_adjusted(task, mechanism, counts, [quantity])
     report = DailyReleaseReport(
-        guarantee, counts, told, SEPARATE_ROLES_TEXT, engine.name, counts=sent, estimate_options=manner
+        guarantee,
+        counts,
+        quantities,
+        SEPARATE_ROLES_TEXT,
+        engine.name,
+        counts=message_counts,
+        estimate_options=estimate_options,
     )
     return _write_report(report, directory, ledger, released[0].digest)

@@ -1,219 +1,235 @@
-"""The JSON requests of the page and their OpenAPI description.
+"""The JSON requests of the page, the code that it shows for them, and their OpenAPI description.
 
 Each request becomes one command with its options, so that page and command line give the same numbers. Only the options
-listed here are accepted. A file that a command reads comes as text and is written under a fixed name into the command's
+listed here are accepted. A file that a command reads is sent as text and written under a fixed name into the command's
 temporary directory: no request names a path.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shuffledp._core import __version__
 from shuffledp._core.formatting import format_exact
-from shuffledp._core.version import __version__
+from shuffledp.bounds.compare import LOCAL_EPSILON, USERS
 from shuffledp.mechanisms import catalogue
+
+MAX_TEXT_LENGTH, MAX_LIST_LENGTH, MAX_CATEGORIES = 200, 64, 100_000
+PATHLESS_TEXT_PATTERN = re.compile(rf"[^/\\\x00-\x1f]{{0,{MAX_TEXT_LENGTH}}}")
+"""Short text that cannot be a path."""
+TABLE_FILE, PLAN_FILE, CLAIM_FILE, CATEGORIES_FILE = "table.csv", "plan.json", "certificate.json", "categories.txt"
+TASK_NUMBERS = (
+    *("domain", "items", "dimension", "west", "east", "south", "north", "columns", "strings", "bits", "reach", "ways"),
+)
+"""Options of tasks that are one number each."""
 
 # --- Code snippets ---
 
 
-VARIATION_RATIO_PARAMETERS = ("p", "beta", "q_common")
-TASK_ARGUMENTS = (
-    "domain",
-    "items",
-    "dimension",
-    "west",
-    "east",
-    "south",
-    "north",
-    "columns",
-    "strings",
-    "bits",
-    "reach",
-    "ways",
-)
 IMPORT_LINE = "import shuffledp as sdp"
-LOCAL_AXIS = "local-epsilon"
+VARIATION_RATIO_PARAMETERS = ("p", "beta", "q_common")
 
 
 class PythonName(str):
     """A Python name, written without quotes."""
 
 
-def format_command(inquiry: CommandRequest) -> str:
+class _NoSnippet(Exception):
+    """The request has no short equivalent in Python."""
+
+
+def format_command(command: CommandRequest) -> str:
     """Returns the command line that gives the same answer."""
-    return shlex.join(["shuffledp", *(word for word in inquiry.arguments if word != "--json")])
+    return shlex.join(["shuffledp", *(word for word in command.arguments if word != "--json")])
 
 
-def format_python(operation: str, given: Mapping[str, Any]) -> str:
-    """Returns Python code that prints the same number; empty if there is none for the operation."""
-    given = {name: value for name, value in given.items() if value is not None}
-    if operation in WHOLE_SNIPPETS:
-        return "\n".join([IMPORT_LINE, *WHOLE_SNIPPETS[operation](given), ""])
-    made = {
-        "amplify": _format_amplify,
-        "compare": _format_compare,
-        "tradeoff": _format_tradeoff,
-        "sweep": _format_sweep,
-    }.get(operation)
-    is_made = operation == "sweep" and given.get("against") == LOCAL_AXIS
-    randomizer = (
-        None
-        if made is None
-        else _format_randomizer(given | ({"epsilon_local": PythonName("epsilon")} if is_made else {}))
-    )
-    if made is None or randomizer is None:
+def format_python(operation: str, values: Mapping[str, Any]) -> str:
+    """Returns Python code that prints the same number; empty if there is none for the request."""
+    if operation not in SNIPPETS:
         return ""
-    begun = ["", "def randomizer(epsilon):", f"    return {randomizer}", "", ""]
-    return "\n".join([IMPORT_LINE, "", *(begun if is_made else [f"randomizer = {randomizer}"]), *made(given), ""])
+    try:
+        lines = SNIPPETS[operation]({name: value for name, value in values.items() if value is not None})
+    except _NoSnippet:
+        return ""
+    return "\n".join([IMPORT_LINE, *lines, ""])
 
 
-def _format_amplify(given: Mapping[str, Any]) -> list[str]:
-    asked = (
-        f"epsilon(delta={_format_literal(given['delta'])})"
-        if "delta" in given
-        else f"delta({_format_literal(given['epsilon'])})"
-    )
-    return [f"curve = {_format_curve(given)}", f"print(curve.{asked})"]
+def _format_amplify(values: Mapping[str, Any]) -> list[str]:
+    target = _format_target(values, "delta=")
+    return [*_define_randomizer(values), f"curve = {_format_curve(values)}", f"print(curve.{target})"]
 
 
-def _format_compare(given: Mapping[str, Any]) -> list[str]:
+def _format_compare(values: Mapping[str, Any]) -> list[str]:
+    arguments = _keyword_arguments(values, "users", "delta", "colluding", "rounds", "of", "rate")
+    return [*_define_randomizer(values), f"print(sdp.compare(randomizer, {arguments}))"]
+
+
+def _format_tradeoff(values: Mapping[str, Any]) -> list[str]:
     return [
-        f"print(sdp.compare(randomizer, "
-        f"{_keyword_arguments(given, 'users', 'delta', 'colluding', 'rounds', 'of', 'rate')}))"
-    ]
-
-
-def _format_tradeoff(given: Mapping[str, Any]) -> list[str]:
-    levels = given.get("fpr") or [0.01]
-    return [
-        f"curve = {_format_curve({**given, 'effort': 'quick'})}",
+        *_define_randomizer(values),
+        f"curve = {_format_curve({**values, 'effort': 'quick'})}",
         "risk = sdp.AttackRisk(curve, sdp.trade_off(curve))",
         "print(risk.advantage().value)",
-        f"print([risk.tpr(fpr).value for fpr in ({', '.join(_format_literal(one) for one in levels)},)])",
+        f"print([risk.tpr(fpr).value for fpr in {_format_tuple(values.get('fpr') or [0.01])}])",
     ]
 
 
-def _format_sweep(given: Mapping[str, Any]) -> list[str]:
-    over = given.get("against", "users")
-    schedule = f"sdp.Participation({_keyword_arguments(given, 'users', 'of', 'rate', 'rounds')})"
-    rest = _keyword_arguments(given, "delta", "bound", "colluding")
-    local = f", local={_format_literal(given.get('epsilon_local'))}" if over == LOCAL_AXIS else ""
-    return [f"found = sdp.sweep(randomizer, {schedule}, over={over!r}, {rest}{local})", "print(found)"]
-
-
-def _format_plan(given: Mapping[str, Any]) -> list[str]:
-    """Returns the code that plans for any task."""
-    lists = {
-        name: f"({', '.join(_format_literal(one) for one in given[name])},)"
-        for name in ("low", "high")
-        if name in given
-    }
-    plain = {name: _format_literal(given[name]) for name in TASK_ARGUMENTS if given.get(name) is not None}
-    several = f"parse_questions({list(given.get('question') or [])!r}, None)" if given.get("question") else ""
-    told = ", ".join(f"{name}={text}" for name, text in {**plain, **lists}.items())
-    task = f"Survey({several})" if several else f'from_options("{given.get("task", "")}", TaskOptions({told}))'
-    rest = _keyword_arguments(
-        given, "users", "epsilon", "delta", "rounds", "of", "rate", "mechanism", "minimum", "colluding", "effort"
-    )
-    needed = (
-        "from shuffledp.tasks.question_parser import parse_questions",
-        "from shuffledp.tasks.survey import Survey",
-    )
-    usual = ("from shuffledp.tasks.domain import TaskOptions", "from shuffledp.tasks.registry import from_options")
-    return [*(needed if several else usual), "", f"ranking = sdp.plan({task}, {rest})", "print(ranking)"]
-
-
-def _format_crowd(given: Mapping[str, Any]) -> list[str]:
-    groups = given.get("group") or []
-    made = [
-        (_format_randomizer({**given, "epsilon_local": one["epsilon_local"]}), _format_literal(one["users"]))
-        for one in groups
+def _format_sweep(values: Mapping[str, Any]) -> list[str]:
+    if "diameter" in values:
+        raise _NoSnippet
+    over = values.get("against", USERS)
+    participation = _keyword_arguments(values, "users", "of", "rate", "rounds")
+    local = {"local": values.get("epsilon_local")} if over == LOCAL_EPSILON else {}
+    arguments = _keyword_arguments({**values, **local}, "delta", "bound", "colluding", *local)
+    return [
+        *_define_randomizer(values),
+        f"found = sdp.sweep(randomizer, sdp.Participation({participation}), over={over!r}, {arguments})",
+        "print(found)",
     ]
-    members = ", ".join(f"{randomizer}: {users}" for randomizer, users in made)
-    rest = _keyword_arguments(given, "colluding", "effort")
+
+
+def _format_plan(values: Mapping[str, Any]) -> list[str]:
+    if values.get("question"):
+        imports = [
+            "from shuffledp.tasks.question_parser import parse_questions",
+            "from shuffledp.tasks.survey import Survey",
+        ]
+        task = f"Survey(parse_questions({values['question']!r}, None))"
+    else:
+        imports = [
+            "from shuffledp.tasks.domain import TaskOptions",
+            "from shuffledp.tasks.registry import from_options",
+        ]
+        options = [_keyword_arguments(values, *TASK_NUMBERS)]
+        options += [f"{name}={_format_tuple(values[name])}" for name in ("low", "high") if name in values]
+        if "categories" in values:
+            imports.insert(0, "from pathlib import Path")
+            options.append(f'categories=Path("{CATEGORIES_FILE}")')
+        if values.get("degrees"):
+            options.append("degrees=True")
+        task = f'from_options("{values.get("task", "")}", TaskOptions({", ".join(filter(None, options))}))'
+    arguments = _keyword_arguments(
+        values,
+        *("users", "epsilon", "delta", "rounds", "of", "rate", "mechanism", "minimum", "colluding", "effort"),
+        *("max_bits", "max_messages", "local_epsilon_at_most", "rests_on"),
+    )
+    return [*imports, "", f"ranking = sdp.plan({task}, {arguments})", "print(ranking)"]
+
+
+def _format_crowd(values: Mapping[str, Any]) -> list[str]:
+    groups = [
+        f"{_format_randomizer({**values, 'epsilon_local': group['epsilon_local']})}: {_format_literal(group['users'])}"
+        for group in values.get("group", ())
+    ]
+    opt_outs = _format_literal(values.get("opt_outs", 0))
+    members = "groups" if opt_outs in ("0", "0.0") else f"{{**groups, sdp.OptOut(next(iter(groups))): {opt_outs}}}"
+    arguments = "".join(f", {each}" for each in [_keyword_arguments(values, "colluding", "effort")] if each)
+    curve = "curve.group_curve(one)"
+    if _has_rounds(values):
+        curve = f"sdp.compose({curve}, {_format_literal(values['rounds'])})"
     return [
         "",
-        f"groups = {{{members}}}",
-        f"curve = sdp.amplify(sdp.Crowd(groups){', ' * bool(rest)}{rest})",
-        f"print([curve.group_curve(one).epsilon({_format_literal(given.get('delta', 1e-8))}).upper for one in groups])",
+        f"groups = {{{', '.join(groups)}}}",
+        f"curve = sdp.amplify(sdp.Crowd({members}){arguments})",
+        f"print([{curve}.{_format_target(values)}.upper for one in groups])",
     ]
 
 
-WHOLE_SNIPPETS = {"plan": _format_plan, "crowd": _format_crowd}
+SNIPPETS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "amplify": _format_amplify,
+    "compare": _format_compare,
+    "tradeoff": _format_tradeoff,
+    "sweep": _format_sweep,
+    "plan": _format_plan,
+    "crowd": _format_crowd,
+}
 
 
-def _format_curve(given: Mapping[str, Any]) -> str:
-    """Returns the expression of the privacy curve: of one round, or of a schedule with sampling or several rounds."""
-    rest = _keyword_arguments(given, "bound", "colluding", "effort")
-    schedule = _keyword_arguments(given, "users", "of", "rate", "rounds")
-    if any(given.get(name) is not None for name in ("of", "rate")) or given.get("rounds") not in (None, 1, "1"):
-        return f"sdp.Participation({schedule}).curve(randomizer{', ' * bool(rest)}{rest})"
-    return f"sdp.amplify(randomizer, {_keyword_arguments(given, 'users', 'bound', 'colluding', 'effort')})"
+def _has_rounds(values: Mapping[str, Any]) -> bool:
+    return values.get("rounds") not in (None, 1, "1")
 
 
-def _format_randomizer(given: Mapping[str, Any]) -> str | None:
-    """Returns the expression that builds the randomizer; None if there is no short one."""
-    if given.get("table") is not None:
+def _format_target(values: Mapping[str, Any], keyword: str = "") -> str:
+    """Returns the call of a curve's method: ε at the δ of the request, or δ at its ε."""
+    if "delta" in values:
+        return f"epsilon({keyword}{_format_literal(values['delta'])})"
+    return f"delta({_format_literal(values['epsilon'])})"
+
+
+def _format_curve(values: Mapping[str, Any]) -> str:
+    """Returns the expression of the privacy curve: of one round, or with sampling or several rounds."""
+    if not (_has_rounds(values) or "of" in values or "rate" in values):
+        arguments = _keyword_arguments(values, "users", "bound", "colluding", "diameter", "effort")
+        return f"sdp.amplify(randomizer, {arguments})"
+    if "diameter" in values:
+        raise _NoSnippet
+    participation = _keyword_arguments(values, "users", "of", "rate", "rounds")
+    arguments = "".join(f", {each}" for each in [_keyword_arguments(values, "bound", "colluding", "effort")] if each)
+    return f"sdp.Participation({participation}).curve(randomizer{arguments})"
+
+
+def _define_randomizer(values: Mapping[str, Any]) -> list[str]:
+    """Returns the lines that define ``randomizer``: a function of the local ε if that is the axis of a sweep."""
+    if values.get("against") != LOCAL_EPSILON:
+        return ["", f"randomizer = {_format_randomizer(values)}"]
+    randomizer = _format_randomizer({**values, "epsilon_local": PythonName("epsilon")})
+    return ["", "", "def randomizer(epsilon):", f"    return {randomizer}", "", ""]
+
+
+def _format_randomizer(values: Mapping[str, Any]) -> str:
+    """Returns the expression that builds the randomizer."""
+    if "table" in values:
         return f'sdp.FromTable.from_csv("{TABLE_FILE}")'
-    if given.get("mechanism") is not None:
-        kind = catalogue.find(str(given["mechanism"]))
+    local = values.get("epsilon_local")
+    if "mechanism" in values:
+        kind = catalogue.find(str(values["mechanism"]))
         if kind is None or not catalogue.is_buildable_by_name(kind) or kind.table_setting:
-            return None
-        kept = {} if given.get("epsilon_local") is None else {"epsilon": given["epsilon_local"]}
-        settings = {**kept, **(given.get("settings") or {})}
+            raise _NoSnippet
+        settings = {"epsilon": local, **(values.get("settings") or {})}
         return f"sdp.{kind.__name__}({_keyword_arguments(settings, *settings)})"
-    if given.get("epsilon_local") is not None:
-        local = _format_literal(given["epsilon_local"])
-        apart = given.get("delta_local")
-        return (
-            f"sdp.ApproximateLDP({local}, {_format_literal(apart)})"
-            if apart
-            else f"sdp.VariationRatio.from_ldp({local})"
-        )
-    raw = [
-        f"{name}={_format_literal(given[name])}" for name in VARIATION_RATIO_PARAMETERS if given.get(name) is not None
-    ]
-    pair = given.get("q")
-    asked = (
-        f"({_format_literal(given['q0'])}, {_format_literal(given['q1'])})" if pair is None else _format_literal(pair)
-    )
-    return f"sdp.VariationRatio({', '.join([*raw, f'q={asked}'])})"
+    if local is not None:
+        if values.get("delta_local"):
+            return f"sdp.ApproximateLDP({_format_literal(local)}, {_format_literal(values['delta_local'])})"
+        return f"sdp.VariationRatio.from_ldp({_format_literal(local)})"
+    if "q" not in values:
+        pair = f"({_format_literal(values['q0'])}, {_format_literal(values['q1'])})"
+        values = {**values, "q": PythonName(pair)}
+    return f"sdp.VariationRatio({_keyword_arguments(values, *VARIATION_RATIO_PARAMETERS, 'q')})"
 
 
-def _keyword_arguments(given: Mapping[str, Any], *names: str) -> str:
-    """Returns the keyword arguments of the given names."""
-    told = [(name, given.get(name)) for name in names]
-    return ", ".join(f"{name}={_format_literal(value)}" for name, value in told if value is not None)
+def _keyword_arguments(values: Mapping[str, Any], *names: str) -> str:
+    """Returns those of these names that have a value, as keyword arguments."""
+    return ", ".join(f"{name}={_format_literal(values[name])}" for name in names if values.get(name) is not None)
+
+
+def _format_tuple(values: Iterable[Any]) -> str:
+    return f"({''.join(f'{_format_literal(value)}, ' for value in values).rstrip()})"
 
 
 def _format_literal(value: Any) -> str:
     """Returns a value as a Python literal; text that is a number becomes a number."""
     if isinstance(value, PythonName):
         return value
-    if not isinstance(value, str):
-        return repr(int(value)) if isinstance(value, float) and value == int(value) else repr(value)
-    plain = value.replace(",", "").replace("_", "").strip()
+    plain = value.replace(",", "").replace("_", "").strip() if isinstance(value, str) else ""
     try:
-        number = float(plain)
+        number = float(plain) if plain else value
     except ValueError:
         return repr(value)
-    if number in (float("inf"), float("-inf")) or number != number:
-        return f'float("{plain}")'
-    return repr(int(number)) if number == int(number) and "e" not in repr(number) and "." not in plain else repr(number)
+    if not isinstance(number, float):
+        return repr(value)
+    if not math.isfinite(number):
+        return f'float("{number}")'
+    is_whole = number.is_integer() and not (plain and ("." in plain or "e" in repr(number)))
+    return repr(int(number)) if is_whole else repr(number)
 
 
 # --- Requests ---
-
-
-MAX_TEXT_LENGTH, MAX_LIST_LENGTH = 200, 64
-PATHLESS_TEXT_PATTERN = re.compile(r"[^/\\\x00-\x1f]*")
-"""Text that cannot be a path."""
-TABLE_FILE, PLAN_FILE, CLAIM_FILE, CATEGORIES_FILE = "table.csv", "plan.json", "certificate.json", "categories.txt"
 
 
 @dataclass
@@ -235,109 +251,116 @@ class RequestParameter:
     """One parameter of a request: the function that turns it into an option, and its JSON schema."""
 
     fill: ParameterFiller
-    schema: Mapping[str, Any]
+    schema: dict[str, Any]
     description: str = ""
 
 
-def _build_error(inquiry: CommandRequest, name: str, expected: str) -> ValueError:
-    return ValueError(f"{inquiry.operation}: {name} must be {expected}.")
+def _build_error(command: CommandRequest, name: str, expected: str) -> ValueError:
+    return ValueError(f"{command.operation}: {name} must be {expected}.")
 
 
 def _option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def format_number(inquiry: CommandRequest, name: str, value: Any) -> str:
+def _add_option(command: CommandRequest, name: str, text: str) -> None:
+    command.arguments.append(f"{_option_name(name)}={text}")
+
+
+def _is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and PATHLESS_TEXT_PATTERN.fullmatch(value) is not None
+
+
+def format_number(command: CommandRequest, name: str, value: Any) -> str:
     """Returns a number as text; text such as 5,000,000, 1e6 or 2% is passed on."""
-    if isinstance(value, str) and len(value) <= MAX_TEXT_LENGTH and PATHLESS_TEXT_PATTERN.fullmatch(value):
-        return value
+    if _is_short_text(value):
+        return str(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _build_error(inquiry, name, "a number")
+        raise _build_error(command, name, "a number")
     return str(value) if isinstance(value, int) else format_exact(value)
 
 
-def _check_text(inquiry: CommandRequest, name: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not PATHLESS_TEXT_PATTERN.fullmatch(value):
-        raise _build_error(inquiry, name, f"a text of at most {MAX_TEXT_LENGTH} characters without slashes")
-    return value
+def _check_text(command: CommandRequest, name: str, value: Any) -> str:
+    if not _is_short_text(value):
+        raise _build_error(command, name, f"a text of at most {MAX_TEXT_LENGTH} characters without slashes")
+    return str(value)
 
 
-def _check_list(inquiry: CommandRequest, name: str, value: Any, most: int = MAX_LIST_LENGTH) -> list[Any]:
+def _check_list(command: CommandRequest, name: str, value: Any, most: int = MAX_LIST_LENGTH) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
-        raise _build_error(inquiry, name, f"a list of at most {most:,}")
+        raise _build_error(command, name, f"a list of at most {most:,}")
     return value
 
 
-def _add_number(inquiry: CommandRequest, name: str, value: Any) -> None:
-    inquiry.arguments.append(f"{_option_name(name)}={format_number(inquiry, name, value)}")
+def _add_number(command: CommandRequest, name: str, value: Any) -> None:
+    _add_option(command, name, format_number(command, name, value))
 
 
-def _add_numbers(inquiry: CommandRequest, name: str, value: Any) -> None:
-    for one in _check_list(inquiry, name, value):
-        _add_number(inquiry, name, one)
+def _add_numbers(command: CommandRequest, name: str, value: Any) -> None:
+    for number in _check_list(command, name, value):
+        _add_number(command, name, number)
 
 
-def _add_text(inquiry: CommandRequest, name: str, value: Any) -> None:
-    inquiry.arguments.append(f"{_option_name(name)}={_check_text(inquiry, name, value)}")
+def _add_text(command: CommandRequest, name: str, value: Any) -> None:
+    _add_option(command, name, _check_text(command, name, value))
 
 
-def _add_texts(inquiry: CommandRequest, name: str, value: Any) -> None:
-    for one in _check_list(inquiry, name, value):
-        _add_text(inquiry, name, one)
+def _add_texts(command: CommandRequest, name: str, value: Any) -> None:
+    for text in _check_list(command, name, value):
+        _add_text(command, name, text)
 
 
-def _add_flag(inquiry: CommandRequest, name: str, value: Any) -> None:
+def _add_flag(command: CommandRequest, name: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise _build_error(inquiry, name, "true or false")
-    inquiry.arguments += [_option_name(name)] * value
+        raise _build_error(command, name, "true or false")
+    command.arguments += [_option_name(name)] * value
 
 
-def _add_settings(inquiry: CommandRequest, name: str, value: Any) -> None:
+def _add_settings(command: CommandRequest, name: str, value: Any) -> None:
     if not isinstance(value, dict) or len(value) > MAX_LIST_LENGTH:
-        raise _build_error(inquiry, name, 'an object of settings, such as {"options": 16}')
-    for key, one in value.items():
-        inquiry.arguments.append(f"--set={_check_text(inquiry, name, key)}={format_number(inquiry, key, one)}")
+        raise _build_error(command, name, 'an object of settings, such as {"options": 16}')
+    for key, number in value.items():
+        _add_option(command, "set", f"{_check_text(command, name, key)}={format_number(command, key, number)}")
 
 
-def _add_groups(inquiry: CommandRequest, name: str, value: Any) -> None:
-    """Adds the local ε and the users of each group."""
-    for one in _check_list(inquiry, name, value):
-        if not isinstance(one, dict) or one.keys() != {"epsilon_local", "users"}:
-            raise _build_error(inquiry, name, "a list of objects with epsilon_local and users")
-        local, users = (format_number(inquiry, key, one[key]) for key in ("epsilon_local", "users"))
-        inquiry.arguments.append(f"--group={local}:{users}")
+def _add_groups(command: CommandRequest, name: str, value: Any) -> None:
+    for group in _check_list(command, name, value):
+        if not isinstance(group, dict) or group.keys() != {"epsilon_local", "users"}:
+            raise _build_error(command, name, "a list of objects with epsilon_local and users")
+        local, users = (format_number(command, key, group[key]) for key in ("epsilon_local", "users"))
+        _add_option(command, name, f"{local}:{users}")
 
 
-def _add_table(inquiry: CommandRequest, name: str, value: Any) -> None:
+def _add_table(command: CommandRequest, name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise _build_error(inquiry, name, "the text of a CSV file")
-    inquiry.files[TABLE_FILE] = value
-    inquiry.arguments.append(f"--table={TABLE_FILE}")
+        raise _build_error(command, name, "the text of a CSV file")
+    command.files[TABLE_FILE] = value
+    _add_option(command, name, TABLE_FILE)
 
 
-def _add_categories(inquiry: CommandRequest, name: str, value: Any) -> None:
-    texts = [_check_text(inquiry, name, one) for one in _check_list(inquiry, name, value, 100_000)]
-    inquiry.files[CATEGORIES_FILE] = "\n".join(texts)
-    inquiry.arguments.append(f"--categories={CATEGORIES_FILE}")
+def _add_categories(command: CommandRequest, name: str, value: Any) -> None:
+    categories = [_check_text(command, name, each) for each in _check_list(command, name, value, MAX_CATEGORIES)]
+    command.files[CATEGORIES_FILE] = "\n".join(categories)
+    _add_option(command, name, CATEGORIES_FILE)
 
 
 def _build_file_filler(file: str) -> ParameterFiller:
     """Returns a filler for a JSON object that the command reads from a file."""
 
-    def fill(inquiry: CommandRequest, name: str, value: Any) -> None:
+    def fill(command: CommandRequest, name: str, value: Any) -> None:
         if not isinstance(value, dict):
-            raise _build_error(inquiry, name, "a JSON object")
-        inquiry.files[file] = json.dumps(value)
-        inquiry.arguments.append(file)
+            raise _build_error(command, name, "a JSON object")
+        command.files[file] = json.dumps(value)
+        command.arguments.append(file)
 
     return fill
 
 
-def _add_report_format(inquiry: CommandRequest, name: str, value: Any) -> None:
+def _add_report_format(command: CommandRequest, name: str, value: Any) -> None:
     if value not in ("md", "html"):
-        raise _build_error(inquiry, name, "md or html")
-    inquiry.arguments.append(f"--report=statement.{value}")
-    inquiry.written = (f"statement.{value}",)
+        raise _build_error(command, name, "md or html")
+    command.written = (f"statement.{value}",)
+    _add_option(command, "report", command.written[0])
 
 
 _NUMBER_SCHEMA = {"type": ["number", "string"], "maxLength": MAX_TEXT_LENGTH}
@@ -352,6 +375,10 @@ def _text_parameter(words: str = "") -> RequestParameter:
     return RequestParameter(_add_text, _TEXT_SCHEMA, words)
 
 
+def _list_parameter(fill: ParameterFiller, items: dict[str, Any], words: str = "") -> RequestParameter:
+    return RequestParameter(fill, {"type": "array", "items": items, "maxItems": MAX_LIST_LENGTH}, words)
+
+
 RANDOMIZER_PARAMETERS: Mapping[str, RequestParameter] = {
     "mechanism": _text_parameter("A name of the catalogue."),
     "epsilon_local": _number_parameter("Local ε0; alone: any ε0-LDP randomizer."),
@@ -359,15 +386,15 @@ RANDOMIZER_PARAMETERS: Mapping[str, RequestParameter] = {
     "settings": RequestParameter(
         _add_settings, {"type": "object", "maxProperties": MAX_LIST_LENGTH}, "The mechanism's settings."
     ),
-    "table": RequestParameter(_add_table, {"type": "string"}, "CSV of a randomizer: a row per input, no header."),
+    "table": RequestParameter(_add_table, {"type": "string"}, "CSV of a randomizer: one row per input, no header."),
     **{name: _number_parameter() for name in ("p", "beta", "q", "q0", "q1", "q_common")},
 }
 PARTICIPATION_PARAMETERS: Mapping[str, RequestParameter] = {
-    "users": _number_parameter("How many take part, the one to protect included."),
-    "of": _number_parameter("The users of each round are drawn, secretly, out of so many."),
-    "rate": _number_parameter("Instead of users: a secret coin for each of `of`."),
+    "users": _number_parameter("Number of users, the protected one included."),
+    "of": _number_parameter("Number of people from whom the users of each round are secretly drawn."),
+    "rate": _number_parameter("Instead of users: probability with which each of `of` takes part, by a secret coin."),
     "rounds": _number_parameter(),
-    "colluding": _number_parameter("Users who tell the analyst their messages."),
+    "colluding": _number_parameter("Number of users who reveal their messages to the analyst."),
 }
 TARGET_PARAMETERS: Mapping[str, RequestParameter] = {
     "delta": _number_parameter("Target δ; the answer is ε."),
@@ -383,43 +410,22 @@ AMPLIFY_PARAMETERS = {
     "diameter": _number_parameter(),
 }
 TASK_PARAMETERS: Mapping[str, RequestParameter] = {
-    "task": _text_parameter("What to estimate."),
+    "task": _text_parameter("Task to estimate."),
     "categories": RequestParameter(
-        _add_categories, {"type": "array", "items": {"type": "string"}, "maxItems": 100_000}
+        _add_categories, {"type": "array", "items": {"type": "string"}, "maxItems": MAX_CATEGORIES}
     ),
-    **{
-        name: _number_parameter()
-        for name in (
-            "domain",
-            "items",
-            "dimension",
-            "west",
-            "east",
-            "south",
-            "north",
-            "columns",
-            "strings",
-            "bits",
-            "reach",
-            "ways",
-        )
-    },
-    **{
-        name: RequestParameter(_add_numbers, {"type": "array", "items": _NUMBER_SCHEMA, "maxItems": MAX_LIST_LENGTH})
-        for name in ("low", "high")
-    },
+    **{name: _number_parameter() for name in TASK_NUMBERS},
+    **{name: _list_parameter(_add_numbers, _NUMBER_SCHEMA) for name in ("low", "high")},
     "degrees": RequestParameter(_add_flag, {"type": "boolean"}),
-    "question": RequestParameter(
-        _add_texts,
-        {"type": "array", "items": _TEXT_SCHEMA, "maxItems": MAX_LIST_LENGTH},
-        "Questions of a survey, such as frequency:city:0.5:domain=16.",
+    "question": _list_parameter(
+        _add_texts, _TEXT_SCHEMA, "Questions of a survey, such as frequency:city:0.5:domain=16."
     ),
 }
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A command that the page offers: its words, its parameters, and the files that it writes."""
+    """An operation of the page: its command, its parameters, and the files that it writes."""
 
     name: str
     summary: str
@@ -430,45 +436,45 @@ class Operation:
     is_long: bool = False
     """True if it may take more than a moment; long operations have workers of their own."""
 
-    def build_request(self, given: Any) -> CommandRequest:
-        """Returns the command for the given parameters; raises ValueError if they are not accepted."""
-        made = CommandRequest(self.name, [*(self.command_words or (self.name,))], written=self.output_files)
-        if not isinstance(given, dict):
+    def build_request(self, values: Any) -> CommandRequest:
+        """Returns the command for a JSON document of parameters; raises ValueError if they are not accepted."""
+        command = CommandRequest(self.name, [*(self.command_words or (self.name,))], written=self.output_files)
+        if not isinstance(values, dict):
             raise ValueError(f"{self.name}: expected a JSON object of options.")
         for name in self.required:
-            if name not in given:
+            if name not in values:
                 raise ValueError(f"{self.name}: {name} must be given.")
-        for name, value in given.items():
+        for name, value in values.items():
             if name not in self.parameters:
                 raise ValueError(f"{self.name}: expected {', '.join(self.parameters)}, got {str(name)[:40]!r}.")
             if value is not None:
-                self.parameters[name].fill(made, name, value)
-        made.arguments.append("--json")
-        return made
+                self.parameters[name].fill(command, name, value)
+        command.arguments.append("--json")
+        return command
 
 
 OPERATIONS: Mapping[str, Operation] = {
     each.name: each
     for each in (
-        Operation("amplify", "The central (ε, δ) guarantee of shuffled messages, certified.", AMPLIFY_PARAMETERS),
+        Operation(
+            "amplify", "Compute the certified central (ε, δ) guarantee of shuffled messages.", AMPLIFY_PARAMETERS
+        ),
         Operation(
             "compare",
-            "Every bound side by side, and the best known attack.",
+            "Compare every bound, and the best known attack.",
             {**RANDOMIZER_PARAMETERS, **PARTICIPATION_PARAMETERS, "delta": TARGET_PARAMETERS["delta"]},
             is_long=True,
         ),
         Operation(
             "tradeoff",
-            "What any attack on the shuffled messages can do, certified.",
+            "Certified limits of every attack on the shuffled messages.",
             {
                 **RANDOMIZER_PARAMETERS,
                 **PARTICIPATION_PARAMETERS,
                 "bound": _text_parameter(),
                 "prior": _number_parameter(),
                 "points": _number_parameter(),
-                "fpr": RequestParameter(
-                    _add_numbers, {"type": "array", "items": _NUMBER_SCHEMA, "maxItems": MAX_LIST_LENGTH}
-                ),
+                "fpr": _list_parameter(_add_numbers, _NUMBER_SCHEMA),
             },
         ),
         Operation(
@@ -481,7 +487,7 @@ OPERATIONS: Mapping[str, Operation] = {
         ),
         Operation(
             "certificate",
-            "A claim that `shuffledp verify` proves again.",
+            "A certificate that `shuffledp verify` proves again.",
             AMPLIFY_PARAMETERS,
             ("amplify", f"--certificate={CLAIM_FILE}"),
             (CLAIM_FILE,),
@@ -489,7 +495,7 @@ OPERATIONS: Mapping[str, Operation] = {
         ),
         Operation(
             "statement",
-            "The guarantee told to people, as Markdown or HTML.",
+            "The guarantee as a statement for people, in Markdown or HTML.",
             {**AMPLIFY_PARAMETERS, "form": RequestParameter(_add_report_format, {"enum": ["md", "html"]})},
             ("amplify",),
             required=("form",),
@@ -504,21 +510,17 @@ OPERATIONS: Mapping[str, Operation] = {
         ),
         Operation(
             "crowd",
-            "The guarantee of a user of each group of a mixed crowd.",
+            "The guarantee of a user of each group of a mixed population.",
             {
                 "mechanism": RANDOMIZER_PARAMETERS["mechanism"],
                 "settings": RANDOMIZER_PARAMETERS["settings"],
-                "group": RequestParameter(
+                "group": _list_parameter(
                     _add_groups,
                     {
-                        "type": "array",
-                        "maxItems": MAX_LIST_LENGTH,
-                        "items": {
-                            "type": "object",
-                            "required": ["epsilon_local", "users"],
-                            "additionalProperties": False,
-                            "properties": {"epsilon_local": _NUMBER_SCHEMA, "users": _NUMBER_SCHEMA},
-                        },
+                        "type": "object",
+                        "required": ["epsilon_local", "users"],
+                        "additionalProperties": False,
+                        "properties": {"epsilon_local": _NUMBER_SCHEMA, "users": _NUMBER_SCHEMA},
                     },
                 ),
                 "opt_outs": _number_parameter(),
@@ -531,7 +533,7 @@ OPERATIONS: Mapping[str, Operation] = {
         ),
         Operation(
             "plan",
-            "Mechanisms that meet a target, ranked by error; a plan.",
+            "Rank the mechanisms that meet a target by their error, and write a plan.",
             {
                 **TASK_PARAMETERS,
                 **PARTICIPATION_PARAMETERS,
@@ -548,7 +550,7 @@ OPERATIONS: Mapping[str, Operation] = {
         ),
         Operation(
             "simulate",
-            "Try a plan on made-up users: is the error as promised?",
+            "Simulate a plan: is the error as promised?",
             {
                 "plan": RequestParameter(_build_file_filler(PLAN_FILE), {"type": "object"}),
                 "users": PARTICIPATION_PARAMETERS["users"],
@@ -567,12 +569,12 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 ERROR_DESCRIPTIONS = {
-    400: "It is not JSON, or nested too deeply.",
-    408: "It did not come whole.",
-    413: "It is too large.",
-    415: "It is of another type.",
-    422: "The command refuses, in a sentence; or it would take more time or memory than a question may.",
-    503: "Many are waiting already; try again.",
+    400: "The body is not JSON, or is nested too deeply.",
+    408: "The body did not arrive completely in time.",
+    413: "The body is too large.",
+    415: "The body is not of type application/json.",
+    422: "The command refused the request, or would exceed the limit of time or memory.",
+    503: "Too many requests are waiting; try again.",
 }
 ANSWER_CONTENT = {"application/json": {"schema": {"$ref": "#/components/schemas/Answer"}},
           "application/x-ndjson": {"schema": {"type": "string"}}}  # fmt: skip
@@ -585,33 +587,33 @@ def _build_schema(operation: Operation) -> dict[str, Any]:
         "additionalProperties": False,
         "required": list(operation.required),
         "properties": {
-            name: {**each.schema, **({"description": each.description} if each.description else {})}
-            for name, each in operation.parameters.items()
+            name: parameter.schema | ({"description": parameter.description} if parameter.description else {})
+            for name, parameter in operation.parameters.items()
         },
     }
 
 
 def _describe_post(operation: Operation) -> dict[str, Any]:
-    good = {"200": {"description": "The command's own document.", "content": ANSWER_CONTENT}}
-    refused = {
+    answer = {"200": {"description": "The command's own document.", "content": ANSWER_CONTENT}}
+    errors = {
         str(status): {"description": words, "content": PROBLEM_CONTENT} for status, words in ERROR_DESCRIPTIONS.items()
     }
     return {
         "post": {
             "operationId": operation.name,
             "summary": operation.summary,
-            "description": "Accept application/x-ndjson to be told how far it is, and what is known first, a line "
-            "each, before the answer; closing the connection cancels it.",
+            "description": "With Accept: application/x-ndjson, progress and early parts of the answer come first, one "
+            "per line; closing the connection cancels the computation.",
             "requestBody": {"required": True, "content": {"application/json": {"schema": _build_schema(operation)}}},
-            "responses": good | refused,
+            "responses": answer | errors,
         }
     }
 
 
 def _describe_get(identifier: str, summary: str) -> dict[str, Any]:
     content = {"application/json": {"schema": {"type": "object"}}}
-    told = {"200": {"description": "As it is now.", "content": content}}
-    return {"get": {"operationId": identifier, "summary": summary, "responses": told}}
+    answer = {"200": {"description": "The current state.", "content": content}}
+    return {"get": {"operationId": identifier, "summary": summary, "responses": answer}}
 
 
 OPENAPI_DOCUMENT: dict[str, Any] = {
@@ -619,12 +621,12 @@ OPENAPI_DOCUMENT: dict[str, Any] = {
     "info": {
         "title": "shuffledp explorer",
         "version": __version__,
-        "description": "Each operation is a command of shuffledp; its answer is what the command prints with --json.",
+        "description": "Each operation is a command of shuffledp; its answer is the command's output with --json.",
     },
     "paths": {
-        "/api/openapi.json": _describe_get("openapi", "This."),
-        "/api/tasks": _describe_get("tasks", "What can be planned for, and the options that tell each."),
-        "/api/watched": _describe_get("watched", "Where the watched collections and campaigns stand."),
+        "/api/openapi.json": _describe_get("openapi", "This description."),
+        "/api/tasks": _describe_get("tasks", "The tasks that can be planned for, and the options of each."),
+        "/api/watched": _describe_get("watched", "The state of the watched collections and campaigns."),
         **{f"/api/{name}": _describe_post(each) for name, each in OPERATIONS.items()},
     },
     "components": {
@@ -633,9 +635,9 @@ OPENAPI_DOCUMENT: dict[str, Any] = {
                 "type": "object",
                 "required": ["command", "python", "answer", "files"],
                 "properties": {
-                    "command": {"type": "string", "description": "What to type for the same answer."},
-                    "python": {"type": "string", "description": "The same in Python; empty where there is none."},
-                    "answer": {"type": "object", "description": "What the command prints with --json."},
+                    "command": {"type": "string", "description": "The command line that gives the same answer."},
+                    "python": {"type": "string", "description": "The same in Python; empty if there is none."},
+                    "answer": {"type": "object", "description": "The output of the command with --json."},
                     "files": {"type": "object", "additionalProperties": {"type": "string"}},
                 },
             },

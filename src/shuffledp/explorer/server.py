@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp._core.formatting import escape_line, format_json
 from shuffledp.explorer import requests, workers
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS, CommandRequest, Operation
-from shuffledp.explorer.workers import Busy, OverBudget, WorkerPool
+from shuffledp.explorer.workers import Busy, OverBudget, ProgressListener, WorkerPool
 from shuffledp.mechanisms import catalogue
 from shuffledp.tasks.question_parser import QUESTION_TASK_NAMES
 from shuffledp.tasks.registry import TASKS
@@ -68,8 +68,6 @@ SECURITY_HEADERS = [
 ]
 ALLOWED_FETCH_SITES = (b"same-origin", b"none")
 """Sec-Fetch-Site of requests by the page itself, and of addresses that a user typed."""
-
-
 NAVIGATION_HEADERS = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}
 """Headers of a navigation to the page from another page, such as the file that `shuffledp web` opens."""
 
@@ -81,9 +79,9 @@ class AccessControl:
     """
 
     def __init__(
-        self, inside: Application, token: str, hosts: Collection[str], entered: Callable[[], None] | None = None
+        self, application: Application, token: str, hosts: Collection[str], entered: Callable[[], None] | None = None
     ) -> None:
-        self._application, self._token, self._on_first_request = inside, token, entered
+        self._application, self._token, self._on_first_request = application, token, entered
         self._hosts = frozenset(host.lower().encode() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,18 +90,16 @@ class AccessControl:
             if scope["type"] == "lifespan":
                 await self._application(scope, receive, send)
             return
-        _, _, rest = scope["path"].partition("/")
-        token, found, path = rest.partition("/")
+        token, slash, path = scope["path"].removeprefix("/").partition("/")
         headers = dict(scope["headers"])
         # Opening the page has no effect, so a link from any other page may lead to it.
-        entering = not path and scope["method"] == "GET" and headers.items() >= NAVIGATION_HEADERS.items()
-        refusal = self._refusal(headers, entering)
-        if refusal:
-            await _refuse_access(send, 403, refusal)
+        is_navigation = not path and scope["method"] == "GET" and headers.items() >= NAVIGATION_HEADERS.items()
+        if reason := self._find_refusal_reason(headers, is_navigation):
+            await _refuse_access(send, 403, reason)
             return
-        if not found or not hmac.compare_digest(token.encode(), self._token.encode()):
+        if not slash or not hmac.compare_digest(token.encode(), self._token.encode()):
             await _refuse_access(
-                send, 404, "The address of the page has a secret that `shuffledp web` prints; open that one."
+                send, 404, "The address of the page contains a secret; open the address that `shuffledp web` prints."
             )
             return
         if self._on_first_request is not None:
@@ -112,51 +108,54 @@ class AccessControl:
         inner = {**scope, "path": f"/{path}", "raw_path": f"/{path}".encode(), "root_path": ""}
         await self._application(inner, receive, _with_headers(send))
 
-    def _refusal(self, headers: dict[bytes, bytes], entering: bool) -> str:
-        """Returns the reason for refusing a request from its headers; empty if it is permitted."""
+    def _find_refusal_reason(self, headers: dict[bytes, bytes], is_navigation: bool) -> str:
+        """Returns the reason for refusing a request with these headers; empty if it is permitted."""
         if headers.get(b"host", b"").lower() not in self._hosts:
             return "This page answers under its own address only."
         origin = headers.get(b"origin")
-        if origin is not None and origin.lower().removeprefix(b"http://") not in self._hosts:
-            return "Requests by other sites are refused."
-        if not entering and headers.get(b"sec-fetch-site", b"none").lower() not in ALLOWED_FETCH_SITES:
-            return "Requests by other sites are refused."
-        return ""
+        is_foreign = origin is not None and origin.lower().removeprefix(b"http://") not in self._hosts
+        is_cross_site = headers.get(b"sec-fetch-site", b"none").lower() not in ALLOWED_FETCH_SITES
+        return "Requests by other sites are refused." if is_foreign or (is_cross_site and not is_navigation) else ""
 
 
-async def _refuse_access(send: Send, status: int, sentence: str) -> None:
+async def _refuse_access(send: Send, status: int, message: str) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store"), *SECURITY_HEADERS]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": sentence.encode() + b"\n"})
+    await send({"type": "http.response.body", "body": message.encode() + b"\n"})
 
 
 def _with_headers(send: Send) -> Send:
-    async def sent(message: MutableMapping[str, Any]) -> None:
+    async def send_with_headers(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message.get("headers", []), *SECURITY_HEADERS]
         await send(message)
 
-    return sent
+    return send_with_headers
+
+
+# --- The page's files and its JSON interface ---
 
 
 PAGE_DIRECTORY = Path(__file__).parent / "page"
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 MAX_REQUEST_BYTES = 1 << 21
-"""Largest request; a table of a thousand inputs and outputs is larger, and is for the command line."""
+"""Largest request; a table of a thousand inputs and outputs is larger and needs the command line."""
 BODY_TIMEOUT_SECONDS = 10.0
 NDJSON_MEDIA_TYPE = "application/x-ndjson"
+NO_STORE_HEADERS, NO_CACHE_HEADERS = {"cache-control": "no-store"}, {"cache-control": "no-cache"}
+NOT_FOUND_MESSAGE = "web: there is nothing at this address."
 MAX_CACHED_ANSWERS, MAX_CACHED_BYTES = 256, 1 << 18
 CLOSE_HEADERS = {"connection": "close"}
 """Closes the connection instead of waiting for the unread rest of a request."""
-BUSY_MESSAGE = "web: many questions are waiting already; try again in a moment."
+BUSY_MESSAGE = "web: too many requests are waiting; try again in a moment."
 
 
 class RequestDeclined(Exception):
     """A refused request, with the HTTP status and the message."""
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.message = status, sentence
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
 
 
 class Explorer:
@@ -199,59 +198,59 @@ class Explorer:
             await loading
             await self._pool.stop()
 
-    # --- Files ---
-
     async def _serve_file(self, request: Request) -> Response:
         from starlette.responses import FileResponse
 
         path = PAGE_DIRECTORY / request.path_params.get("file", "index.html")
         if path.parent != PAGE_DIRECTORY or path.suffix not in MEDIA_TYPES or not path.is_file():
-            raise RequestDeclined(404, "web: there is nothing at this address.")
-        return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"cache-control": "no-cache"})
+            raise RequestDeclined(404, NOT_FOUND_MESSAGE)
+        return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=NO_CACHE_HEADERS)
 
     async def _serve_watched(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        found = await asyncio.to_thread(lambda: [workers.describe_directory(directory) for directory in self._watch])
-        return Response(format_json({"watched": found}), media_type="application/json", headers=_no_store_headers())
-
-    # --- Operations ---
+        watched = await asyncio.to_thread(lambda: [workers.describe_directory(each) for each in self._watch])
+        return Response(format_json({"watched": watched}), media_type="application/json", headers=NO_STORE_HEADERS)
 
     def _build_handler(self, operation: Operation) -> Any:
-        async def ask(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             from starlette.responses import Response, StreamingResponse
 
-            given = await _read_body(request, operation)
+            values = await _read_body(request, operation)
             try:
-                inquiry = operation.build_request(given)
+                command = operation.build_request(values)
             except ValueError as error:
                 raise RequestDeclined(422, str(error)) from None
             if NDJSON_MEDIA_TYPE in request.headers.get("accept", ""):
-                told = self._stream_lines(operation, inquiry, given, _wait_for_disconnect(request))
-                return StreamingResponse(told, media_type=NDJSON_MEDIA_TYPE, headers=_no_store_headers())
-            content = await self._answer(operation, inquiry, given)
-            return Response(content, media_type="application/json", headers=_no_store_headers())
+                lines = self._stream_lines(operation, command, values, _wait_for_disconnect(request))
+                return StreamingResponse(lines, media_type=NDJSON_MEDIA_TYPE, headers=NO_STORE_HEADERS)
+            content = await self._answer(operation, command, values)
+            return Response(content, media_type="application/json", headers=NO_STORE_HEADERS)
 
-        return ask
+        return handle
 
     async def _answer(
-        self, operation: Operation, inquiry: CommandRequest, given: Mapping[str, Any], heard: Any = lambda line: None
+        self,
+        operation: Operation,
+        command: CommandRequest,
+        values: Mapping[str, Any],
+        listener: ProgressListener = lambda line: None,
     ) -> bytes:
         """Returns the answer as JSON, from the cache if the same request was answered before."""
-        key = json.dumps([operation.name, given], sort_keys=True)
+        key = json.dumps([operation.name, values], sort_keys=True)
         if key in self._cached_answers:
             self._cached_answers.move_to_end(key)
             return self._cached_answers[key]
         try:
-            found = await self._pool.queue(operation.is_long).ask(inquiry, heard)
+            answer = await self._pool.queue(operation.is_long).ask(command, listener)
         except Busy:
             raise RequestDeclined(503, BUSY_MESSAGE) from None
         except OverBudget as error:
             raise RequestDeclined(422, str(error)) from None
-        if "refused" in found:
-            raise RequestDeclined(422, found["refused"])
-        python = requests.format_python(operation.name, given)
-        content = format_json({"command": requests.format_command(inquiry), "python": python, **found}).encode()
+        if "refused" in answer:
+            raise RequestDeclined(422, answer["refused"])
+        python = requests.format_python(operation.name, values)
+        content = format_json({"command": requests.format_command(command), "python": python, **answer}).encode()
         if len(content) <= MAX_CACHED_BYTES:
             self._cached_answers[key] = content
             if len(self._cached_answers) > MAX_CACHED_ANSWERS:
@@ -259,15 +258,16 @@ class Explorer:
         return content
 
     async def _stream_lines(
-        self, operation: Operation, inquiry: CommandRequest, given: Mapping[str, Any], gone: Coroutine[Any, Any, None]
-    ) -> AsyncIterator[bytes]:
+        self, operation: Operation, command: CommandRequest, values: Mapping[str, Any],
+        disconnect: Coroutine[Any, Any, None],
+    ) -> AsyncIterator[bytes]:  # fmt: skip
         """Yields progress and early results as JSON lines, then the answer; a disconnect cancels the work."""
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
-        work = asyncio.create_task(self._answer(operation, inquiry, given, queue.put_nowait))
+        work = asyncio.create_task(self._answer(operation, command, values, queue.put_nowait))
         work.add_done_callback(lambda _: queue.put_nowait({}))
         # Watched separately, because a disconnect would otherwise be noticed only at the next line.
-        left = asyncio.create_task(gone)
-        left.add_done_callback(lambda _: work.cancel())
+        departure = asyncio.create_task(disconnect)
+        departure.add_done_callback(lambda _: work.cancel())
         try:
             while line := await queue.get():
                 yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
@@ -279,17 +279,13 @@ class Explorer:
                 yield json.dumps({"error": declined.message, "status": declined.status}).encode() + b"\n"
         finally:
             work.cancel()
-            left.cancel()
+            departure.cancel()
 
 
 async def _wait_for_disconnect(request: Request) -> None:
     """Waits until the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _no_store_headers() -> dict[str, str]:
-    return {"cache-control": "no-store"}
 
 
 async def _read_body(request: Request, operation: Operation) -> Any:
@@ -304,11 +300,11 @@ async def _read_body(request: Request, operation: Operation) -> Any:
                 if len(content) > MAX_REQUEST_BYTES:
                     raise RequestDeclined(
                         413,
-                        f"{operation.name}: a request may have {MAX_REQUEST_BYTES >> 20} MB; run the command in a "
-                        f"terminal.",
+                        f"{operation.name}: a request may have {MAX_REQUEST_BYTES >> 20} MB; run the command in "
+                        f"a terminal.",
                     )
     except TimeoutError:
-        raise RequestDeclined(408, f"{operation.name}: the request did not come whole.") from None
+        raise RequestDeclined(408, f"{operation.name}: the request did not arrive completely in time.") from None
     try:
         return json.loads(bytes(content), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -324,22 +320,22 @@ def _refuse_constant(name: str) -> Any:
 async def _serve_openapi(_: Request) -> Response:
     from starlette.responses import JSONResponse
 
-    return JSONResponse(OPENAPI_DOCUMENT, headers={"cache-control": "no-cache"})
+    return JSONResponse(OPENAPI_DOCUMENT, headers=NO_CACHE_HEADERS)
 
 
 async def _serve_tasks(_: Request) -> Response:
     """Lists the tasks that can be planned for, and the options of each."""
     from starlette.responses import JSONResponse
 
-    told = [{"name": kind.command_name(), "takes": list(kind.accepted_options)} for kind in TASKS]
-    return JSONResponse({"tasks": told, "questions": list(QUESTION_TASK_NAMES)}, headers={"cache-control": "no-cache"})
+    tasks = [{"name": kind.command_name(), "takes": list(kind.accepted_options)} for kind in TASKS]
+    return JSONResponse({"tasks": tasks, "questions": list(QUESTION_TASK_NAMES)}, headers=NO_CACHE_HEADERS)
 
 
 async def _respond_declined(_: Request, declined: RequestDeclined) -> Response:
     from starlette.responses import JSONResponse
 
-    more = {503: {"retry-after": "1"}, 408: CLOSE_HEADERS, 413: CLOSE_HEADERS}.get(declined.status, {})
-    return JSONResponse({"error": declined.message}, declined.status, headers=_no_store_headers() | more)
+    headers = {503: {"retry-after": "1"}, 408: CLOSE_HEADERS, 413: CLOSE_HEADERS}.get(declined.status, {})
+    return JSONResponse({"error": declined.message}, declined.status, headers=NO_STORE_HEADERS | headers)
 
 
 async def _respond_internal_error(request: Request, error: Exception) -> Response:
@@ -349,14 +345,14 @@ async def _respond_internal_error(request: Request, error: Exception) -> Respons
     print(
         f"shuffledp: web: {escape_line(request.url.path)} failed ({type(error).__name__}).", file=sys.stderr, flush=True
     )
-    return JSONResponse({"error": "web: this failed, which is a mistake of shuffledp; please report it."}, 500)
+    return JSONResponse({"error": "web: this failed, which is a bug of shuffledp; please report it."}, 500)
 
 
 async def _respond_http_error(_: Request, error: Any) -> Response:
     from starlette.responses import JSONResponse
 
-    sentence = "web: there is nothing at this address." if error.status_code == 404 else f"web: {error.detail}."
-    return JSONResponse({"error": sentence}, error.status_code, headers=_no_store_headers() | dict(error.headers or {}))
+    message = NOT_FOUND_MESSAGE if error.status_code == 404 else f"web: {error.detail}."
+    return JSONResponse({"error": message}, error.status_code, headers=NO_STORE_HEADERS | dict(error.headers or {}))
 
 
 # --- Running the server ---
@@ -372,22 +368,27 @@ def bind_socket(host: str, port: int) -> socket.socket:
     """Returns a listening socket; port 0 takes a free port."""
     if not 0 <= port <= 65535:
         raise ValueError(f"web: --port must be between 0 and 65535, got {port}.")
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
+        listener.bind((host, port))
         # Clients may connect before the server is loaded.
-        made.listen(MAX_CONNECTIONS)
+        listener.listen(MAX_CONNECTIONS)
     except OSError as error:
-        made.close()
+        listener.close()
         raise ValueError(f"web: cannot listen at {host}:{port}: {error.strerror or error}.") from None
-    return made
+    return listener
 
 
 def host_headers(host: str, port: int) -> list[str]:
     """Returns the Host headers under which a browser may reach this server; loopback has several names."""
-    own = {host, "localhost", LOOPBACK} if host in (LOOPBACK, "::1") else {host}
-    return [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in sorted(own)]
+    names = {host, "localhost", LOOPBACK} if host in (LOOPBACK, "::1") else {host}
+    return [f"{_bracket(name)}:{port}" for name in sorted(names)]
+
+
+def _bracket(host: str) -> str:
+    """Returns a host as addresses write it: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def serve_page(
@@ -400,15 +401,8 @@ def serve_page(
 ) -> None:
     """Serves the page until it is stopped.
 
-    Args:
-        host: Address to listen at.
-        port: Port to listen at; 0 takes a free one.
-        watch: Directories of collections or shufflers to show.
-        ready: Called with the page's address, whose path contains this run's secret.
-        entered: Called at the first request with the secret.
-
-    Raises:
-        ValueError: If `watch` names no directory, or the address cannot be listened at.
+    ``ready`` is called with the page's address, whose path contains this run's secret; ``entered`` at the first request
+    with the secret.
     """
     import uvicorn
 
@@ -420,7 +414,7 @@ def serve_page(
     token = secrets.token_urlsafe(TOKEN_BYTES)
     application = AccessControl(Explorer(watch=watch).application, token, host_headers(host, port), entered)
     if ready is not None:
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/{token}/")
+        ready(f"http://{_bracket(host)}:{port}/{token}/")
     # Requests are not logged, because their addresses contain the secret. Connections cut off by Ctrl-C are not errors;
     # the explorer reports internal errors itself.
     config = uvicorn.Config(
@@ -437,14 +431,14 @@ def redirect_file(address: str) -> Iterator[Path]:
 
     The browser is started with this file's name, because every user of the machine can read a process's arguments.
     """
-    told = escape(address)
+    url = escape(address)
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
-        f'<meta http-equiv="refresh" content="0; url={told}"><title>shuffledp</title></head>\n'
-        f'<body><p><a href="{told}">Open the page.</a></p></body></html>\n'
+        f'<meta http-equiv="refresh" content="0; url={url}"><title>shuffledp</title></head>\n'
+        f'<body><p><a href="{url}">Open the page.</a></p></body></html>\n'
     )
-    with tempfile.TemporaryDirectory(prefix="shuffledp-page-", ignore_cleanup_errors=True) as room:
-        path = Path(room) / "open.html"
+    with tempfile.TemporaryDirectory(prefix="shuffledp-page-", ignore_cleanup_errors=True) as directory:
+        path = Path(directory) / "open.html"
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(page)
         yield path

@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.formatting import format_json
 from shuffledp.collection.job import REPORT_FILE, Job
 from shuffledp.explorer.requests import CommandRequest
 from shuffledp.planning.plan import Plan
@@ -41,7 +41,7 @@ class Busy(Exception):
 
 
 class OverBudget(Exception):
-    """A request exceeded its limit of time or memory; the message says which."""
+    """The request exceeded its limit of time or memory; the message says which."""
 
 
 class Worker:
@@ -58,22 +58,22 @@ class Worker:
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             limit=MAX_LINE_BYTES, start_new_session=True, env=_environment(),
         )  # fmt: skip
-        made = cls(process)
+        worker = cls(process)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await made._read_line()
+                await worker._read_line()
         except BaseException:
-            made.kill()
+            worker.kill()
             raise
-        return made
+        return worker
 
-    async def ask(self, inquiry: CommandRequest, heard: ProgressListener) -> dict[str, Any]:
-        """Returns the answer; passes progress and early results to ``heard`` first."""
+    async def ask(self, command: CommandRequest, listener: ProgressListener) -> dict[str, Any]:
+        """Returns the answer; passes progress and early results to ``listener`` first."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(vars(inquiry)).encode() + b"\n")
+        self._process.stdin.write(json.dumps(vars(command)).encode() + b"\n")
         await self._process.stdin.drain()
         while (line := await self._read_line()).keys() & INTERIM_KEYS:
-            heard(line)
+            listener(line)
         return line
 
     async def _read_line(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Worker:
 
 def _environment() -> dict[str, str]:
     """Returns the environment of a worker: the same package, one thread, and no progress lines."""
-    path = os.pathsep.join(place for place in sys.path if place)
+    path = os.pathsep.join(filter(None, sys.path))
     return os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": path,
                          "SHUFFLEDP_PROGRESS": "none"}  # fmt: skip
 
@@ -133,18 +133,18 @@ class WorkerQueue:
         await asyncio.gather(*self._starting, *(worker.kill_and_wait() for worker in self._all), return_exceptions=True)
         self._all.clear()
 
-    async def ask(self, inquiry: CommandRequest, heard: ProgressListener = lambda line: None) -> dict[str, Any]:
+    async def ask(self, command: CommandRequest, listener: ProgressListener = lambda line: None) -> dict[str, Any]:
         """Returns the answer of the next free worker; ends a worker whose request is cancelled or over its limit."""
         worker = await self._acquire_worker()
         try:
             async with asyncio.timeout(self.seconds):
-                answer = await worker.ask(inquiry, heard)
+                answer = await worker.ask(command, listener)
         except BaseException as error:
             self._replace(worker)
             if isinstance(error, TimeoutError):
-                raise OverBudget(self._timeout_message(inquiry)) from None
+                raise _over_budget(command, f"longer than the {self.seconds:g} seconds that") from None
             if isinstance(error, ConnectionError | ValueError):
-                raise OverBudget(_memory_message(inquiry)) from None
+                raise _over_budget(command, "more memory than") from None
             raise
         self._idle.put_nowait(worker)
         return answer
@@ -166,16 +166,10 @@ class WorkerQueue:
         if self._waiting or not self._all:
             self._start_worker()
 
-    def _timeout_message(self, inquiry: CommandRequest) -> str:
-        return (
-            f"{inquiry.operation}: this takes longer than the {self.seconds:g} seconds that a question of the page may "
-            f"take; ask for less, or run the command in a terminal."
-        )
 
-
-def _memory_message(inquiry: CommandRequest) -> str:
-    return (
-        f"{inquiry.operation}: this takes more memory than a question of the page may take; ask for less, or run the "
+def _over_budget(command: CommandRequest, excess: str) -> OverBudget:
+    return OverBudget(
+        f"{command.operation}: this takes {excess} a request of the page may take; ask for less, or run the "
         f"command in a terminal."
     )
 
@@ -200,26 +194,23 @@ class WorkerPool:
         return self.long if is_long else self.quick
 
 
-# --- Watched directories: only what may be known at each state, and no counts before that ---
+# --- Watched directories: no counts before they are released ---
 
 
 COLLECTION_STEPS = ("begun", "encoded", "shuffled", "reported", "released")
 """Steps of a collection, in order."""
 REPORTS_FILE = "reports.sqlite"
+MAX_SHOWN_ESTIMATES = 100
 
 
 def describe_directory(directory: Path) -> dict[str, Any]:
     """Returns the state of a directory of ``collect`` or of a shuffler; a problem text if it is neither."""
+    describe = _describe_shuffler if (directory / REPORTS_FILE).exists() else _describe_collection
     try:
-        found = (
-            _describe_shuffler(directory) if (directory / REPORTS_FILE).exists() else _describe_collection(directory)
-        )
+        description = describe(directory)
     except (ShuffledpError, ValueError, KeyError, TypeError, OSError) as error:
-        found = {"kind": "unknown", "problem": " ".join(str(error).split())}
-    return {"name": directory.resolve().name, **found}
-
-
-# --- Collections ---
+        description = {"kind": "unknown", "problem": " ".join(str(error).split())}
+    return {"name": directory.resolve().name, **description}
 
 
 def _describe_collection(directory: Path) -> dict[str, Any]:
@@ -238,18 +229,15 @@ def _describe_collection(directory: Path) -> dict[str, Any]:
 
 
 def _describe_report(report: dict[str, Any]) -> dict[str, Any]:
-    """Returns a finished collection: everything released is in its report."""
-    guarantee = report["guarantee"]
-    plan = Plan.parse(json.dumps(report["plan"]))
-    kept = {name: report[name] for name in ("users", "estimates", "standard_error", "confidence")}
-    kept["estimates"] = kept["estimates"][:100]
+    """Describes a finished collection: everything in its report is released."""
     return {
         "kind": "collection",
         "steps": list(COLLECTION_STEPS),
         "step": len(COLLECTION_STEPS) - 1,
-        **_describe_plan(plan),
-        **kept,
-        "guarantee": guarantee,
+        **_describe_plan(Plan.parse(json.dumps(report["plan"]))),
+        **{name: report[name] for name in ("users", "estimates", "standard_error", "confidence")},
+        "estimates": report["estimates"][:MAX_SHOWN_ESTIMATES],
+        "guarantee": report["guarantee"],
         "statement": report["statement"],
     }
 
@@ -258,12 +246,9 @@ def _describe_plan(plan: Plan) -> dict[str, Any]:
     """Returns the public facts of a plan."""
     return {
         "task": plan.task.name, "mechanism": plan.mechanism.name, "planned": plan.users, "minimum": plan.fewest,
-        "epsilon": plan.epsilon, "delta": plan.delta, "rounds": plan.schedule.rounds,
+        "epsilon": plan.epsilon, "delta": plan.delta, "rounds": plan.participation.rounds,
         "conditions": list(plan.conditions()),
     }  # fmt: skip
-
-
-# --- Shufflers ---
 
 
 def _describe_shuffler(directory: Path) -> dict[str, Any]:
@@ -276,44 +261,42 @@ def _describe_shuffler(directory: Path) -> dict[str, Any]:
 
 def _describe_campaign(store: Store, accepted: AcceptedCampaign) -> dict[str, Any]:
     campaign = accepted.campaign
-    rounds = [describe_round(campaign, each) for each in store.rounds(campaign.id)]
     return {
         "id": campaign.id,
         "promised": campaign.promised_epsilon,
-        "rounds_told": rounds,
+        "rounds_told": [describe_round(campaign, each) for each in store.rounds(campaign.id)],
         **_describe_plan(campaign.plan),
     }
 
 
 # --- The worker process ---
-# It reads one command per line and answers in lines, all JSON: progress first, then the result. It can be killed at any
-# time.
+# It reads one request per line and answers in lines, all JSON: progress first, then the result. It may be killed at any
+# time. Requests are parsed and printed by the command line itself, in this process, so that the shown command gives the
+# same answer and the same errors.
 
 
 MAX_COMMAND_MEMORY_BYTES = 1 << 30
 """Memory limit of a command in bytes, beyond that of the loaded package."""
 MAX_FILE_BYTES = 1 << 26
 PROGRESS_INTERVAL_SECONDS = 0.1
-READY_LINE = {"ready": True}
 LineWriter = Callable[[Mapping[str, Any]], None]
 
 
 def main(nice: int = 0) -> None:
     """Answers requests until the input ends; ``nice`` is the process's niceness."""
     os.nice(nice)
-    asked, told = sys.stdin.buffer, os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # Output of libraries must not be taken for an answer.
     os.dup2(2, 1)
     command = _load_command()
     limit_resources(MAX_COMMAND_MEMORY_BYTES)
 
-    def tell(line: Mapping[str, Any]) -> None:
-        told.write(json.dumps(line, ensure_ascii=False) + "\n")
-        told.flush()
+    def write_line(line: Mapping[str, Any]) -> None:
+        print(json.dumps(line, ensure_ascii=False), file=answers, flush=True)
 
-    tell(READY_LINE)
-    for line in asked:
-        tell(run_command(command, json.loads(line), tell))
+    write_line({"ready": True})
+    for line in sys.stdin.buffer:
+        write_line(run_command(command, json.loads(line), write_line))
 
 
 def _load_command() -> Any:
@@ -325,13 +308,12 @@ def _load_command() -> Any:
     from shuffledp.mechanisms import catalogue
 
     catalogue.all_mechanisms()
-    warm = shuffledp.amplify(shuffledp.KRR(1.0, options=4), 1000, effort="quick")
-    warm.epsilon(1e-6)
+    shuffledp.amplify(shuffledp.KRR(1.0, options=4), 1000, effort="quick").epsilon(1e-6)
     return typer.main.get_command(app)
 
 
 def limit_resources(memory: int) -> None:
-    """Limits the process's memory to its present size plus `memory` bytes, and its files and core dumps."""
+    """Limits the process's memory to its current size plus `memory` bytes, and its files and core dumps."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0]) if sys.platform == "linux" else 0
     if pages:
         most = pages * resource.getpagesize() + memory
@@ -340,55 +322,48 @@ def limit_resources(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_command(command: Any, asked: Mapping[str, Any], tell: LineWriter) -> dict[str, Any]:
-    """Runs a command; returns its output and the files it wrote, or the message of its refusal."""
+def run_command(command: Any, request: Mapping[str, Any], write_line: LineWriter) -> dict[str, Any]:
+    """Runs a command; returns its output and the files that it wrote, or its error message."""
     from shuffledp.cli import output
     from shuffledp.cli.app import USER_ERRORS, format_error
 
-    sys.argv = ["shuffledp", *asked["arguments"]]
-    out = io.StringIO()
-    home = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="shuffledp-web-") as room:
-        os.chdir(room)
+    # Statements and error messages name the command that is run.
+    sys.argv = ["shuffledp", *request["arguments"]]
+    stdout = io.StringIO()
+
+    def write_first_answer(document: Mapping[str, Any]) -> None:
+        write_line({"first": json.loads(format_json(document))})
+
+    with tempfile.TemporaryDirectory(prefix="shuffledp-web-") as directory, contextlib.chdir(directory):
         try:
-            for name, text in asked["files"].items():
+            for name, text in request["files"].items():
                 Path(name).write_text(text, "utf-8")
-            quiet = contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO())
             with (
-                quiet[0],
-                quiet[1],
-                output.forward_progress(_throttle_progress(tell), partial(_write_first_answer, tell)),
+                contextlib.redirect_stdout(stdout),
+                contextlib.redirect_stderr(io.StringIO()),
+                output.forward_progress(_throttle_progress(write_line), write_first_answer),
             ):
-                command.main(list(asked["arguments"]), prog_name="shuffledp", standalone_mode=False)
-            written = {name: Path(name).read_text("utf-8") for name in asked["written"]}
+                command.main(list(request["arguments"]), prog_name="shuffledp", standalone_mode=False)
+            written = {name: Path(name).read_text("utf-8") for name in request["written"]}
         except USER_ERRORS as error:
             return {"refused": format_error(error)}
         except RecursionError:
-            return {"refused": f"{asked['operation']}: this is nested too deeply."}
-        finally:
-            os.chdir(home)
-    return {"answer": json.loads(out.getvalue()), "files": written}
+            return {"refused": f"{request['operation']}: this is nested too deeply."}
+    return {"answer": json.loads(stdout.getvalue()), "files": written}
 
 
-def _write_first_answer(tell: LineWriter, document: Mapping[str, Any]) -> None:
-    """Sends an early part of the answer."""
-    from shuffledp._core.formatting import format_json
-
-    tell({"first": json.loads(format_json(document))})
-
-
-def _throttle_progress(tell: LineWriter) -> Callable[[str, int, int | None], None]:
+def _throttle_progress(write_line: LineWriter) -> Callable[[str, int, int | None], None]:
     """Returns a listener that sends progress at most ten times a second."""
     last, last_name = 0.0, ""
 
-    def heard(name: str, done: int, total: int | None) -> None:
+    def listener(name: str, done: int, total: int | None) -> None:
         nonlocal last, last_name
         now = time.monotonic()
         if name != last_name or now - last >= PROGRESS_INTERVAL_SECONDS:
-            tell({"progress": {"step": name, "done": done, "total": total}})
+            write_line({"progress": {"step": name, "done": done, "total": total}})
             last, last_name = now, name
 
-    return heard
+    return listener
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The account that a ledger's events add up to: populations, budgets, collections, and their composed ε."""
+"""Accounting of a ledger's events: populations, budgets, collections, and their composed ε."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shuffledp._core import __version__
 from shuffledp._core.formatting import format_epsilon, format_epsilon_equation, format_exact
-from shuffledp._core.version import __version__
 from shuffledp.ledger.guarantee import (
     CurveInputs,
     Guarantee,
@@ -87,9 +87,10 @@ class LedgerEntry:
         """Returns the JSON document."""
         recipe = self.recipe.to_document()
         mechanism = recipe.pop("mechanism")
-        told = {"mechanism": mechanism["name"], "epsilon_local": mechanism["epsilon"],
-                "settings": mechanism["settings"]}  # fmt: skip
-        return {name: value for name, value in vars(self).items() if name != "recipe"} | told | recipe
+        entry = {name: value for name, value in vars(self).items() if name != "recipe"}
+        settings = {"mechanism": mechanism["name"], "epsilon_local": mechanism["epsilon"],
+                    "settings": mechanism["settings"]}  # fmt: skip
+        return entry | settings | recipe
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,12 @@ class LedgerState:
         return tuple(entry for entry in self.entries.values() if entry.population == population)
 
     def find_rounds(self, plan: str) -> dict[int, LedgerEntry]:
-        """Returns the first collection of each round of a plan, given by its fingerprint."""
-        found: dict[int, LedgerEntry] = {}
+        """Returns the first collection of each round of the plan with this fingerprint."""
+        rounds: dict[int, LedgerEntry] = {}
         for entry in self.entries.values():
             if entry.plan == plan and entry.round is not None:
-                found.setdefault(entry.round, entry)
-        return found
+                rounds.setdefault(entry.round, entry)
+        return rounds
 
     def check_population(self, population: str) -> str:
         """Returns the normal name of a registered population; raises LedgerError for any other."""
@@ -146,9 +147,9 @@ class LedgerState:
     def format_unknown_population(self, name: str) -> str:
         """Returns the error message for a population that is not registered."""
         near = self.find_similar_population(name)
-        meant = f" did you mean {near!r}?" if near else f" it knows {', '.join(sorted(self.populations))}."
+        hint = f"did you mean {near!r}?" if near else f"it knows {', '.join(sorted(self.populations))}."
         return (
-            f"ledger: {self.place} knows no population {name!r};{meant} A new one is registered by "
+            f"ledger: {self.place} knows no population {name!r}; {hint} A new one is registered by "
             f"`shuffledp ledger register {name!r}`."
         )
 
@@ -157,9 +158,9 @@ class LedgerState:
         return next(iter(difflib.get_close_matches(name, [one for one in self.populations if one != name], 1)), None)
 
     def is_new(self, population: str) -> bool:
-        """Returns True if a population is new while others have collections: its name may be a mistake.
+        """Returns True if a population is new but others have collections, so that its name may be a mistake.
 
-        It is new if it has no collection, or only one, which is the last of the ledger.
+        A population is new if it has no collection, or only one, which is the last of the ledger.
         """
         own = self.find_entries(population)
         others = len(self.entries) - len(own)
@@ -168,7 +169,7 @@ class LedgerState:
 
 @dataclass
 class _LedgerStateBuilder:
-    """The account while events are being read."""
+    """The mutable state while events are read."""
 
     populations: dict[str, str] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
@@ -236,7 +237,7 @@ def _read_round_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def build_ledger_state(place: object, events: Iterable[Event]) -> LedgerState:
     """Adds up a chain of events; raises LedgerError if the chain is empty or invalid."""
-    reading, hashes, ledger = _LedgerStateBuilder(), [], ""
+    builder, hashes, ledger = _LedgerStateBuilder(), [], ""
     for event in events:
         hashes.append(event.hash)
         try:
@@ -245,16 +246,16 @@ def build_ledger_state(place: object, events: Iterable[Event]) -> LedgerState:
                     raise build_tampering_error(place, 1)
                 ledger = str(event.payload["ledger"])
             else:
-                reading.apply_event(event)
+                builder.apply_event(event)
         except LedgerError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise build_tampering_error(place, event.number) from None
     if not hashes:
-        raise LedgerError(f"ledger: {place} is empty, which no ledger is; restore a copy.")
+        raise LedgerError(f"ledger: {place} is empty, but a ledger has at least one entry; restore a copy.")
     return LedgerState(
-        str(place), Head(ledger, len(hashes), hashes[-1]), tuple(hashes), reading.populations, reading.budgets,
-        reading.entries, frozenset(reading.withdrawn_ids), reading.curves, tuple(reading.accepted_times),
+        str(place), Head(ledger, len(hashes), hashes[-1]), tuple(hashes), builder.populations, builder.budgets,
+        builder.entries, frozenset(builder.withdrawn_ids), builder.curves, tuple(builder.accepted_times),
     )  # fmt: skip
 
 
@@ -265,8 +266,7 @@ def format_budget_excess(budget: Budget, spent: float, total: float) -> str:
     """Returns the end of a sentence about a collection that would exceed a budget."""
     return (
         f"would bring {budget.population!r} from ε = {spent:.6g} to {total:.6g} at δ = {format_exact(budget.delta)}, "
-        f"above "
-        f"the budget {format_exact(budget.epsilon)}"
+        f"above the budget {format_exact(budget.epsilon)}"
     )
 
 
@@ -279,14 +279,14 @@ def format_spent_warning(budget: Budget, spent: float) -> str:
 
 
 def find_new_name_warnings(account: LedgerState, population: str) -> list[str]:
-    """Returns a warning if nothing was collected under this name before, while other populations have collections."""
+    """Returns a warning if nothing was collected under this name before, but other populations have collections."""
     if not account.is_new(population):
         return []
     near = account.find_similar_population(population)
-    other = f"if {near!r} are the same people" if near else "if these people have another name in it"
+    condition = f"if {near!r} are the same people" if near else "if these people have another name in it"
     return [
-        f"ledger: nothing was collected from {population!r} before in {account.place}; {other}, what they gave under "
-        f"that name is not added up with this."
+        f"ledger: nothing was collected from {population!r} before in {account.place}; {condition}, their collections "
+        f"under that name are not counted."
     ]
 
 
@@ -297,58 +297,58 @@ CURVE_KEY_PREFIX = b"shuffledp ledger curve\0"
 
 
 def curve_key(recipe: CurveInputs) -> str:
-    """Returns the key of a recipe's stored dots, as this version computes them."""
-    told = format_canonical_json({"recipe": recipe.to_document(), "software": __version__})
-    return hashlib.sha256(CURVE_KEY_PREFIX + told.encode()).hexdigest()
+    """Returns the key of a stored sampled curve, as this version computes it."""
+    text = format_canonical_json({"recipe": recipe.to_document(), "software": __version__})
+    return hashlib.sha256(CURVE_KEY_PREFIX + text.encode()).hexdigest()
 
 
 class PrivacyAccountant:
-    """Composition of collections to one ε, with a cache of answers.
+    """Composition of collections to one ε, with a cache of results.
 
-    Curves that take long to compute are stored as dots. ``stored`` looks up their bytes by key. They are used only if
-    their hash is the one in the chain of events; others are computed again.
+    Curves that take long to compute are sampled and stored. ``stored`` looks up their bytes by key; they are used only
+    if the chain of events has their hash (``vouched``), and are computed again otherwise.
     """
 
     def __init__(self, stored: Callable[[Collection[str]], Mapping[str, bytes]]) -> None:
         self._stored = stored
         self._curves: dict[CurveInputs, PrivacyCurve] = {}
-        self._dotted: dict[CurveInputs, SampledCurve] = {}
+        self._sampled: dict[CurveInputs, SampledCurve] = {}
         self._computed: dict[str, bytes] = {}
-        self._answers: dict[tuple[frozenset[tuple[CurveInputs, int]], float], float] = {}
+        self._epsilons: dict[tuple[frozenset[tuple[CurveInputs, int]], float], float] = {}
 
     def add_curve(self, guarantee: Guarantee) -> None:
         """Uses the curve that a guarantee has already computed."""
         self._curves.setdefault(guarantee.curve_inputs, guarantee.curve)
 
     def epsilon(self, recipes: Iterable[CurveInputs], delta: float, vouched: Mapping[str, str]) -> float:
-        """Returns an upper bound of ε at δ of all these collections together, each of them on the same people."""
+        """Returns an upper bound of ε at δ of all these collections together, with the same people in each."""
         counts = Counter(limit_nonresponse_delta(recipes, delta))
-        question = frozenset(counts.items()), delta
-        if question not in self._answers:
-            self._answers[question] = self._compose(counts, delta, vouched)
-        return self._answers[question]
+        key = frozenset(counts.items()), delta
+        if key not in self._epsilons:
+            self._epsilons[key] = self._compose(counts, delta, vouched)
+        return self._epsilons[key]
 
     def precompute(self, recipes: Collection[CurveInputs], vouched: Mapping[str, str]) -> None:
-        """Computes the dots of these recipes, so that the next write stores them and nobody computes them again.
+        """Computes the sampled curves of these inputs, so that the next write stores them.
 
-        Rounds that are all alike need none.
+        Equal rounds need none.
         """
         if len(set(recipes)) > 1:
-            self._find_dotted_curves(recipes, vouched)
+            self._find_sampled_curves(recipes, vouched)
 
     def find_new_curves(self, vouched: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
-        """Returns the dots computed here: the hashes that are not in the chain yet, and the bytes of all."""
+        """Returns the sampled curves computed here: the hashes that are not in the chain yet, and the bytes of all."""
         hashes = {key: fingerprint(content) for key, content in self._computed.items()}
-        return {key: found for key, found in hashes.items() if vouched.get(key) != found}, dict(self._computed)
+        return {key: hash_ for key, hash_ in hashes.items() if vouched.get(key) != hash_}, dict(self._computed)
 
     def clear_new_curves(self) -> None:
-        """Forgets the computed dots, which are stored now."""
+        """Forgets the computed curves, which are stored now."""
         self._computed.clear()
 
     def _compose(self, counts: Counter[CurveInputs], delta: float, vouched: Mapping[str, str]) -> float:
-        # Equal rounds are composed like their plan was, to the last digit; and a very small δ needs far tails.
+        # Equal rounds are composed as in their plan, to the last digit; and a very small δ needs the far tails.
         exact = len(counts) <= 1 or delta * TRUNCATION_SHARE < NEGLIGIBLE_DELTA * counts.total()
-        curve_of = self._curve if exact else self._find_dotted_curves(counts, vouched).__getitem__
+        curve_of = self._curve if exact else self._find_sampled_curves(counts, vouched).__getitem__
         curves = {recipe: curve_of(recipe) for recipe in sorted(counts, key=curve_key)}
         return composed_epsilon([curve for recipe, curve in curves.items() for _ in range(counts[recipe])], delta)
 
@@ -357,10 +357,10 @@ class PrivacyAccountant:
             self._curves[recipe] = _compute_guaranteed_curve(recipe)
         return self._curves[recipe]
 
-    def _find_dotted_curves(
+    def _find_sampled_curves(
         self, recipes: Collection[CurveInputs], vouched: Mapping[str, str]
     ) -> Mapping[CurveInputs, SampledCurve]:
-        missing = {curve_key(recipe): recipe for recipe in recipes if recipe not in self._dotted}
+        missing = {curve_key(recipe): recipe for recipe in recipes if recipe not in self._sampled}
         stored = self._stored([key for key in missing if key in vouched])
         for key, recipe in missing.items():
             content = stored.get(key)
@@ -368,14 +368,14 @@ class PrivacyAccountant:
                 # Computed from a new curve: earlier queries of another one must not change a bit.
                 content = self._computed[key] = SampledDeltas.from_curve(_compute_guaranteed_curve(recipe)).to_bytes()
             source = CurveSource(recipe.bound, "connected dots", recipe.users, guarantee=True)
-            self._dotted[recipe] = SampledCurve(source, SampledDeltas.from_bytes(content))
-        return self._dotted
+            self._sampled[recipe] = SampledCurve(source, SampledDeltas.from_bytes(content))
+        return self._sampled
 
 
 def _compute_guaranteed_curve(recipe: CurveInputs) -> PrivacyCurve:
     curve = compute_entry_curve(recipe)
     if not curve.guarantee:
-        raise ValueError(f"ledger: the bound {recipe.bound} is no guarantee, so that nothing can be added to it.")
+        raise ValueError(f"ledger: the bound {recipe.bound} is not a guarantee and cannot be composed.")
     return curve
 
 
@@ -384,7 +384,7 @@ def _compute_guaranteed_curve(recipe: CurveInputs) -> PrivacyCurve:
 
 DATE_LENGTH = len("2026-01-01")
 PLAN_DIGITS = 8
-"""Number of digits of a plan's fingerprint that are shown."""
+"""Number of shown digits of a plan's fingerprint."""
 
 
 def _format_round(entry: LedgerEntry) -> str:
@@ -417,15 +417,18 @@ class BudgetStatus:
         return None if self.budget is None else max(0.0, self.budget.epsilon - self.spent)
 
     def conditions(self) -> tuple[str, ...]:
-        """Returns the conditions of all guarantees that the population was given."""
-        own = (sentence for entry in self.entries for sentence in entry.recipe.premises())
+        """Returns the conditions of all guarantees of the population."""
+        premises = (sentence for entry in self.entries for sentence in entry.recipe.premises())
         count = len(self.entries)
         entries = "This collection is" if count == 1 else f"These {count:,} collections are"
-        entries = f"{entries} all that was released about these people."
-        people = "Whoever takes part in several of them is counted in each; one row a person, or as the entry says."
         return tuple(
-            dict.fromkeys((SHUFFLER_CONDITION, RANDOMNESS_CONDITION, *own, NEIGHBOURS_CONDITION, entries, people))
-        )
+            dict.fromkeys((
+                SHUFFLER_CONDITION, RANDOMNESS_CONDITION, *premises, NEIGHBOURS_CONDITION,
+                f"{entries} all that was released about these people.",
+                "A person who takes part in several of them is counted in each, with one row unless the entry says "
+                "otherwise.",
+            ))
+        )  # fmt: skip
 
     def statement(self, command: str = "") -> Statement:
         """Returns the statement of the total guarantee of the population.
@@ -466,16 +469,12 @@ class BudgetStatus:
 
     def summary_rows(self) -> list[tuple[str, str]]:
         """Returns the rows of the summary: the composed ε, and the part of the budget."""
-        told = [
-            (
-                f"{self.population!r} so far",
-                f"{format_epsilon_equation(self.epsilon, 7)} at δ = {format_exact(self.delta)}",
-            )
-        ]
+        total = f"{format_epsilon_equation(self.epsilon, 7)} at δ = {format_exact(self.delta)}"
+        rows = [(f"{self.population!r} so far", total)]
         if self.budget is not None:
-            whole = f"{format_exact(self.budget.epsilon)} at δ = {format_exact(self.budget.delta)}"
-            told.append(("of the budget", f"{format_epsilon_equation(self.spent, 7)} of {whole}"))
-        return told
+            budget = f"{format_exact(self.budget.epsilon)} at δ = {format_exact(self.budget.delta)}"
+            rows.append(("of the budget", f"{format_epsilon_equation(self.spent, 7)} of {budget}"))
+        return rows
 
     def format_text(self) -> str:
         """Returns the sentences of the report, with the head of the ledger."""
@@ -495,4 +494,4 @@ class BudgetStatus:
         if not self.accepted_times:
             return ""
         times = ", ".join(time[:DATE_LENGTH] for time in self.accepted_times)
-        return f"This ledger was replaced or restored on {times}; what was given before may be missing."
+        return f"This ledger was replaced or restored on {times}; earlier collections may be missing."

@@ -1,8 +1,8 @@
 """The ledger: the privacy spent by each population, as a hash chain of events in a SQLite file or in PostgreSQL.
 
-A collection reserves its share before anything is encoded, and settles it with the users who really came or gives it
-back. Two concurrent runs cannot both spend the same budget, and none waits while another computes. A reservation counts
-as spent until it is given back, so that a killed run errs on the safe side.
+A collection reserves its share before anything is encoded, and settles it with the users who came or gives it back. Two
+concurrent runs cannot both spend the same budget, and none waits while another computes. A reservation counts as spent
+until it is given back, so that a killed run errs on the safe side.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from shuffledp._core import validation
+from shuffledp._core import __version__, validation
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp._core.version import __version__
 from shuffledp.ledger import accounting
 from shuffledp.ledger.accounting import (
     DATE_LENGTH,
@@ -154,8 +153,11 @@ class Ledger:
         account = self._read()
         name = account.check_population(population)
         near = account.find_similar_population(name)
-        words = f"{ERROR_PREFIX}: {name!r} and {near!r} are two populations; if they are the same people, use one name."
-        return [words] if near else []
+        if not near:
+            return []
+        return [
+            f"{ERROR_PREFIX}: {name!r} and {near!r} are two populations; if they are the same people, use one name."
+        ]
 
     def set_budget(self, population: str, epsilon: float, delta: float) -> None:
         """Sets the budget of a population, in place of any earlier one.
@@ -174,11 +176,8 @@ class Ledger:
         delta = validation.open_probability(ERROR_PREFIX, "delta", delta)
 
         def decide(account: LedgerState) -> list[Payload]:
-            return [
-                _build_event(
-                    accounting.BUDGET, population=account.check_population(population), epsilon=epsilon, delta=delta
-                )
-            ]
+            name = account.check_population(population)
+            return [_build_event(accounting.BUDGET, population=name, epsilon=epsilon, delta=delta)]
 
         self._write(decide)
 
@@ -231,8 +230,7 @@ class Ledger:
             plural = "s" if len(unnumbered) > 1 else ""
             raise LedgerError(
                 f"{ERROR_PREFIX}: {self.path} has {len(unnumbered)} collection{plural} like this one from before "
-                f"rounds were "
-                f"written down; say which round this is by --round."
+                f"rounds were recorded; give the round by --round."
             )
         for number in plan.round_numbers:
             if number not in taken:
@@ -242,8 +240,7 @@ class Ledger:
             raise self._build_round_taken_error(plan, (waiting or [taken[plan.round_numbers[0]]])[0])
         raise RoundTaken(
             f"{ERROR_PREFIX}: all {plan.rounds} rounds of the plan {plan.fingerprint[:PLAN_DIGITS]} were released, "
-            f"each once; "
-            f"plan more rounds to go on."
+            f"each once; plan more rounds to go on."
         )
 
     def check_round_is_free(self, plan: Plan, round_number: int) -> None:
@@ -260,7 +257,7 @@ class Ledger:
         self._check_round(self._read(), Guarantee(plan, plan.users, round_number=round_number), None)
 
     def check_budget(self, guarantee: Guarantee, rounds: int) -> None:
-        """Checks that the budget allows several collections like this one, so that none of them is in vain.
+        """Checks that the budget allows several collections like this one, before the first of them.
 
         Args:
             guarantee: Guarantee of one collection.
@@ -276,9 +273,9 @@ class Ledger:
         budget = account.budgets.get(name)
         if budget is None:
             return
-        given = [entry.recipe for entry in account.find_entries(name)]
+        earlier = [entry.recipe for entry in account.find_entries(name)]
         spent, total = (
-            self._accountant.epsilon([*given, *[guarantee.curve_inputs] * times], budget.delta, account.curves)
+            self._accountant.epsilon([*earlier, *[guarantee.curve_inputs] * times], budget.delta, account.curves)
             for times in (0, rounds)
         )
         if total > budget.epsilon:
@@ -288,9 +285,9 @@ class Ledger:
             )
 
     def settle(self, id_: str, guarantee: Guarantee, digest: str) -> None:
-        """Settles a reservation with the users who really came, before their messages are seen.
+        """Settles a reservation with the users who came, before anyone sees their messages.
 
-        Fewer users count more than was reserved, more count less. Repeating the same settlement changes nothing.
+        Fewer users than reserved cost more ε, more users less. Repeating the same settlement changes nothing.
 
         Args:
             id_: Id of the collection.
@@ -320,9 +317,7 @@ class Ledger:
             if id_ in account.withdrawn_ids:
                 return []
             if self._find_entry(account, id_).state == RELEASED:
-                raise LedgerError(
-                    f"{ERROR_PREFIX}: collection {id_} was released: what was given cannot be taken back."
-                )
+                raise LedgerError(f"{ERROR_PREFIX}: collection {id_} was released, which cannot be taken back.")
             return [_build_event(accounting.GIVE_BACK, id=id_)]
 
         self._write(decide)
@@ -330,11 +325,11 @@ class Ledger:
     def book(
         self, guarantee: Guarantee, digest: str, reservation: str | None = None, bundles: str | None = None
     ) -> str:
-        """Reserves and settles at once the messages that a role hands on, or settles an existing reservation.
+        """Reserves and settles at once the messages that a role passes on, or settles an existing reservation.
 
         Messages that are already recorded for the same people with the same guarantee are not counted again. Other
-        messages of a released round are refused: anyone who sees both learns the messages of the files that are in only
-        one of them.
+        messages of a released round are rejected: anyone who sees both could find the messages of the files that only
+        one of them contains.
 
         Args:
             guarantee: Guarantee of the users who came.
@@ -433,10 +428,10 @@ class Ledger:
         if delta is not None:
             delta = validation.open_probability(ERROR_PREFIX, "delta", delta)
         account = self._read()
-        wanted = sorted(account.populations) if population is None else [account.check_population(population)]
-        found = [self._build_budget_status(account, name, delta) for name in wanted]
+        names = sorted(account.populations) if population is None else [account.check_population(population)]
+        statuses = [self._build_budget_status(account, name, delta) for name in names]
         self._store_curves(account)
-        return found
+        return statuses
 
     def _build_budget_status(self, account: LedgerState, population: str, delta: float | None) -> BudgetStatus:
         entries, budget = account.find_entries(population), account.budgets.get(population)
@@ -494,8 +489,9 @@ class Ledger:
         """
         account = self._replay_events()
         try:
+            guard = self._rollback_guard
             seen = self._find_conflicting_record(
-                account, self._rollback_guard.read_last_head(), self._rollback_guard.find_records(account.head.ledger)
+                account, guard.read_last_head(), guard.find_records(account.head.ledger)
             )
         except LedgerError:
             seen = None
@@ -521,11 +517,10 @@ class Ledger:
 
     def _format_missing(self) -> str:
         seen = self._rollback_guard.read_last_head()
-        lost = f", though there was one of {seen.entries} entries: restore it" if seen else ""
+        lost = f", though there was one with {seen.entries} entries: restore it" if seen else ""
         return (
             f"{ERROR_PREFIX}: there is no ledger at {self.path}{lost}; create it by `shuffledp ledger create`, name "
-            f"another one "
-            f"by --ledger, or keep none by --no-ledger."
+            f"another one by --ledger, or keep none by --no-ledger."
         )
 
     def _read(self) -> LedgerState:
@@ -539,16 +534,13 @@ class Ledger:
             account = self._replay_events()
         if seen is not None and not account.contains(seen):
             raise LedgerError(
-                f"{ERROR_PREFIX}: {self.path} is not what was last seen there, a ledger of {seen.entries} entries: it "
-                f"was "
-                f"replaced, restored or edited; bring that one back, or run `shuffledp ledger accept`."
+                f"{ERROR_PREFIX}: {self.path} is not the ledger last seen there, of {seen.entries} entries: it was "
+                f"replaced, restored or edited; restore that one, or run `shuffledp ledger accept`."
             )
         if (lost := self._find_conflicting_record(account, None, known)) is not None:
             raise LedgerError(
                 f"{ERROR_PREFIX}: {self.path} is a copy of a ledger that has gone on since, to {lost.head.entries} "
-                f"entries at "
-                f"{lost.location}: what was given there is missing here; use that one, or run `shuffledp ledger "
-                f"accept`."
+                f"entries at {lost.location}, which are missing here; use that one, or run `shuffledp ledger accept`."
             )
         if not self._rollback_guard.has_record(account.head.ledger) or account.head.entries > known[0].head.entries:
             self._rollback_guard.record_head(account.head)
@@ -620,7 +612,7 @@ class Ledger:
             raise LedgerError(
                 f"{ERROR_PREFIX}: collection {own.id} was reserved for round {own.round_text} of the plan "
                 f"{own.plan[:PLAN_DIGITS]}, got round {number} of the plan {plan.fingerprint[:PLAN_DIGITS]}; give the "
-                f"reservation of this one."
+                f"reservation of this round."
             )
         taken = account.find_rounds(plan.fingerprint).get(number)
         if taken is None or (own is not None and taken.id == own.id) or (digest is not None and taken.digest == digest):
@@ -629,16 +621,16 @@ class Ledger:
 
     def _build_round_taken_error(self, plan: Plan, entry: LedgerEntry, bundles: str | None = None) -> RoundTaken:
         assert entry.round is not None, "rounds are found by their number"
-        words = f"{plan.format_round(entry.round)} of the plan {plan.fingerprint[:PLAN_DIGITS]}"
+        round_ = f"{plan.format_round(entry.round)} of the plan {plan.fingerprint[:PLAN_DIGITS]}"
         if entry.state == RESERVED:
             return RoundTaken(
-                f"{ERROR_PREFIX}: {words} is reserved by the collection {entry.id}; go on with that one, by --resume "
-                f"or "
-                f"--reservation, or take it back by `shuffledp ledger forget {entry.id}`, if nothing was seen."
+                f"{ERROR_PREFIX}: {round_} is reserved by the collection {entry.id}; go on with that one, by --resume "
+                f"or --reservation, or take it back by `shuffledp ledger forget {entry.id}`, if nobody has seen any of "
+                f"it."
             )
-        when = f"{ERROR_PREFIX}: {words} was released on {(entry.released or entry.started)[:DATE_LENGTH]}"
+        when = f"{ERROR_PREFIX}: {round_} was released on {(entry.released or entry.started)[:DATE_LENGTH]}"
         if bundles is not None and bundles == entry.bundles:
-            return RoundTaken(f"{when} from the same files, with other noise; use what was released then.")
+            return RoundTaken(f"{when} from the same files, with other noise; use that release.")
         more = "or plan more rounds" if plan.rounds == len(plan.round_numbers) else "or plan another search"
         return RoundTaken(
             f"{when}, and a round is released once, from all its files together; encode late ones for the next round, "
@@ -687,9 +679,8 @@ class Ledger:
                 raise LedgerError(f"{ERROR_PREFIX}: collection {id_} was already released, with other messages.")
             if not before.recipe.covers(guarantee.curve_inputs):
                 raise LedgerError(
-                    f"{ERROR_PREFIX}: collection {id_} was already settled with {before.users} users, and under "
-                    f"another "
-                    f"promise than that of {guarantee.users}; what was given cannot be written anew."
+                    f"{ERROR_PREFIX}: collection {id_} was already settled with {before.users} users and another "
+                    f"guarantee than that of {guarantee.users}; a settlement cannot be changed."
                 )
             return []
         self._check_round(account, guarantee, before, digest, bundles)
@@ -755,7 +746,7 @@ def choose_round(who: str, plan: Plan, given: int | None, ledger: Ledger | None)
     if len(plan.round_numbers) == 1:
         return plan.round_numbers[0]
     raise ValueError(
-        f"{who}: the plan has {plan.rounds} rounds, and no ledger says which of them is next; say it by --round."
+        f"{who}: the plan has {plan.rounds} rounds, and without a ledger the next one is unknown; give it by --round."
     )
 
 

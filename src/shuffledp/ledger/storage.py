@@ -35,7 +35,7 @@ HEX_DIGITS = frozenset("0123456789abcdef")
 
 
 class LedgerError(ShuffledpError, ValueError):
-    """The ledger cannot be used in its state, or not now; nothing was written to it."""
+    """The ledger cannot be used in its present state; nothing was written to it."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def verify_events(place: object, rows: Iterable[tuple[Any, Any, Any]]) -> Iterat
 def build_tampering_error(place: object, number: int) -> LedgerError:
     """Returns the error for a ledger whose entries were changed."""
     return LedgerError(
-        f"ledger: entry {number} of {place} is not what was written, so that nothing in this file can be believed; "
+        f"ledger: entry {number} of {place} is not what was written, so nothing in this file can be trusted; "
         f"restore a copy."
     )
 
@@ -489,9 +489,9 @@ class HeadRecord:
 
 
 class RollbackGuard:
-    """Records the head last seen at one path or database, and of the same ledger anywhere.
+    """Records the head last seen at one path or database, and the head of the same ledger elsewhere.
 
-    It detects a ledger that was deleted, emptied, restored, replaced or copied.
+    It detects that a ledger was deleted, emptied, restored, replaced or copied.
     """
 
     def __init__(self, ledger: Path | LedgerAddress) -> None:
@@ -515,12 +515,12 @@ class RollbackGuard:
         if found := self._read(id_path(ledger)):
             return found
         places = state_directory() / SEEN_HEADS_FOLDER
-        known = []
+        records = []
         for path in sorted(places.glob("*.json")) if places.is_dir() else []:
             # An unreadable record of another ledger does not concern this one.
             with suppress(LedgerError):
-                known += [seen for seen in self._read(path) if seen.head.ledger == ledger]
-        return known
+                records += [seen for seen in self._read(path) if seen.head.ledger == ledger]
+        return records
 
     def has_record(self, ledger: str) -> bool:
         """Returns True if anything is recorded under this id."""
@@ -558,7 +558,7 @@ class RollbackGuard:
             return []
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(
-                f"ledger: what was last seen of {self.ledger} cannot be read from {path}; look at the ledger by "
+                f"ledger: the last known head of {self.ledger} cannot be read from {path}; look at the ledger by "
                 f"`shuffledp ledger check`, and if it is the right one, run `shuffledp ledger accept`."
             ) from None
 

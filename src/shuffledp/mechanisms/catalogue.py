@@ -33,8 +33,7 @@ WRAPPERS: Mapping[str, type[Compressed | Repeated]] = {
 def all_mechanisms() -> dict[str, type[Mechanism]]:
     """Returns the package's concrete mechanism classes by their command-line name."""
     _import_all()
-    found = sorted(_concrete_classes(Mechanism), key=lambda kind: kind.name)
-    return {kind.name: kind for kind in found}
+    return {kind.name: kind for kind in sorted(_concrete_classes(Mechanism), key=lambda kind: kind.name)}
 
 
 @cache
@@ -99,9 +98,9 @@ def canonical_name(name: str) -> str:
 def find_closest_name(name: str, known: Iterable[str]) -> str | None:
     """Returns the known name closest to a misspelt one, alternative names included; None if none is similar."""
     names = list(known)
-    other = {alias: own for alias, own in aliases().items() if own in names}
-    near = difflib.get_close_matches(normalize_name(name), [*names, *other], 1, cutoff=MIN_NAME_SIMILARITY)
-    return other.get(near[0], near[0]) if near else None
+    alternatives = {alias: own for alias, own in aliases().items() if own in names}
+    near = difflib.get_close_matches(normalize_name(name), [*names, *alternatives], 1, cutoff=MIN_NAME_SIMILARITY)
+    return alternatives.get(near[0], near[0]) if near else None
 
 
 def normalize_name(name: str) -> str:
@@ -111,13 +110,14 @@ def normalize_name(name: str) -> str:
 
 def unknown_name_error(name: str) -> ValueError:
     """Returns the error for an unknown mechanism name."""
-    kinds = [*(known for known, own in all_mechanisms().items() if is_buildable_by_name(own)), *plugins.plugin_names()]
-    meant = find_closest_name(name, kinds)
-    if meant is not None:
+    buildable = [known for known, kind in all_mechanisms().items() if is_buildable_by_name(kind)]
+    names = [*buildable, *plugins.plugin_names()]
+    closest = find_closest_name(name, names)
+    if closest is not None:
         return ValueError(
-            f"mechanism must be one of the catalogue, such as {meant!r}, which may be meant, got {name!r}."
+            f"mechanism must be one of the catalogue, such as {closest!r}, which may be meant, got {name!r}."
         )
-    return ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
+    return ValueError(f"mechanism must be one of {', '.join(names)}, got {name!r}.")
 
 
 def find_buildable_class(name: str) -> type[Mechanism]:
@@ -153,13 +153,12 @@ def wrapper_candidates(example: Mechanism) -> Iterator[str]:
             yield f"{repeated.NAME_PREFIX}-{compressed.NAME_PREFIX}"
 
 
-def wrap(mechanism: Mechanism, wrappers: Sequence[type[Mechanism]], given: Mapping[str, Any]) -> Mechanism:
-    """Wraps a mechanism in wrappers, outermost first, with their settings taken from `given`."""
-    made = mechanism
+def wrap(mechanism: Mechanism, wrappers: Sequence[type[Mechanism]], settings: Mapping[str, Any]) -> Mechanism:
+    """Wraps a mechanism in wrappers, outermost first, with their settings among `settings`."""
     for wrapper in reversed(wrappers):
         own = {field.name for field in wrapper_settings(wrapper)}
-        made = wrapper(made, **{key: value for key, value in given.items() if key in own})  # type: ignore[call-arg]
-    return made
+        mechanism = wrapper(mechanism, **{key: value for key, value in settings.items() if key in own})  # type: ignore[call-arg]
+    return mechanism
 
 
 def iterate_layers(mechanism: Mechanism) -> Iterator[Mechanism]:
@@ -173,8 +172,7 @@ def iterate_layers(mechanism: Mechanism) -> Iterator[Mechanism]:
 
 def wrapper_settings(wrapper: type[Mechanism]) -> list[dataclasses.Field[Any]]:
     """Returns the settings of a wrapper besides the mechanism."""
-    _, *own = settings_fields(wrapper)
-    return own
+    return settings_fields(wrapper)[1:]
 
 
 def from_document(document: Mapping[str, Any]) -> Mechanism:
@@ -197,13 +195,13 @@ def from_document(document: Mapping[str, Any]) -> Mechanism:
     return build(document["name"], epsilon, document.get("settings", {}))
 
 
-def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> Mechanism:
+def build(name: str, epsilon_local: float | None, settings: Mapping[str, Any]) -> Mechanism:
     """Builds a mechanism from its name and settings.
 
     Args:
         name: Name in the catalogue, with the prefixes of wrappers.
         epsilon_local: Local ε, if the mechanism takes one.
-        given: Settings by name: numbers or their texts, or a table.
+        settings: Settings by name: numbers or their texts, or a table.
 
     Returns:
         The mechanism.
@@ -216,70 +214,68 @@ def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> M
     wrappers, inner = split_wrappers(name)
     if wrappers:
         own = {field.name: field for wrapper in wrappers for field in wrapper_settings(wrapper)}
-        mechanism = build(inner, epsilon_local, {key: text for key, text in given.items() if key not in own})
-        return wrap(mechanism, wrappers, _parse_settings(name, own, {key: given[key] for key in given if key in own}))
+        mechanism = build(inner, epsilon_local, {key: text for key, text in settings.items() if key not in own})
+        outer = {key: text for key, text in settings.items() if key in own}
+        return wrap(mechanism, wrappers, _parse_settings(name, own, outer))
     if takes_epsilon(kind) and epsilon_local is None:
         raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
     if not takes_epsilon(kind) and epsilon_local is not None:
-        why = "its table says it" if kind.table_setting else "it takes no local ε"
-        raise ValueError(f"{name}: {why}; leave --epsilon-local out.")
+        reason = "its table says it" if kind.table_setting else "it takes no local ε"
+        raise ValueError(f"{name}: {reason}; leave --epsilon-local out.")
     known = {field.name: field for field in settings_fields(kind)}
-    unknown = [key for key in given if key not in known]
+    unknown = [key for key in settings if key not in known]
     if unknown:
         raise ValueError(f"{name}: expected settings among {', '.join(known) or 'none'}, got {unknown[0]!r}.")
     if kind.combines_mechanisms:
-        return construct(kind, None, dict(given) | {"mechanisms": _build_mechanisms(name, given.get("mechanisms"))})
-    return construct(kind, epsilon_local, _parse_settings(name, known, given, kind.table_setting))
+        return construct(kind, None, {**settings, "mechanisms": _build_mechanisms(name, settings.get("mechanisms"))})
+    return construct(kind, epsilon_local, _parse_settings(name, known, settings, kind.table_setting))
 
 
-def _build_mechanisms(name: str, given: Any) -> list[Mechanism]:
+def _build_mechanisms(name: str, documents: Any) -> list[Mechanism]:
     """Builds the inner mechanisms from their documents."""
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise TypeError(
-            f"{name}: mechanisms must be a list of mechanisms as a plan has them, got {validation.format_value(given)}."
-        )
-    for one in given:
-        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
-            raise TypeError(
-                f"{name}: expected a mechanism with its name and settings, got {validation.format_value(one)}."
-            )
-    return [from_document(one) for one in given]
+    if not isinstance(documents, Sequence) or isinstance(documents, str):
+        shown = validation.format_value(documents)
+        raise TypeError(f"{name}: mechanisms must be a list of mechanisms as a plan has them, got {shown}.")
+    for each in documents:
+        if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
+            shown = validation.format_value(each)
+            raise TypeError(f"{name}: expected a mechanism with its name and settings, got {shown}.")
+    return [from_document(each) for each in documents]
 
 
 def _parse_settings(
-    name: str, known: Mapping[str, dataclasses.Field[Any]], given: Mapping[str, Any], table: str = ""
+    name: str, known: Mapping[str, dataclasses.Field[Any]], settings: Mapping[str, Any], table: str = ""
 ) -> dict[str, Any]:
     """Returns the settings converted to their types; raises ValueError if one is missing.
 
     The setting called `table` is a table of numbers.
     """
-    missing = [key for key, field in known.items() if key not in given and not has_default(field)]
+    missing = [key for key, field in known.items() if key not in settings and not has_default(field)]
     if missing:
         raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
     return {
-        key: _check_table(name, key, text) if key == table else _parse_setting(name, key, text, known[key])
-        for key, text in given.items()
+        key: _check_table(name, key, value) if key == table else _parse_setting(name, key, value, known[key])
+        for key, value in settings.items()
     }
 
 
-def _check_table(name: str, key: str, given: Any) -> Any:
+def _check_table(name: str, key: str, value: Any) -> Any:
     """Returns a table as it is; the mechanism checks its content."""
-    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-        raise TypeError(
-            f"{name}: {key} must be a table, a list of rows of numbers, got {validation.format_value(given)}."
-        )
-    return given
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        shown = validation.format_value(value)
+        raise TypeError(f"{name}: {key} must be a table, a list of rows of numbers, got {shown}.")
+    return value
 
 
-def _parse_setting(name: str, key: str, given: Any, field: dataclasses.Field[Any]) -> Any:
+def _parse_setting(name: str, key: str, value: Any, field: dataclasses.Field[Any]) -> Any:
     kind = _type_name(field)
     if kind.startswith("str"):
-        if not isinstance(given, str):
-            raise TypeError(f"{name}: {key} must be a text, got {given!r}.")
-        return given
-    number = _parse_number(name, key, given) if isinstance(given, str) else validation.real(name, key, given)
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: {key} must be a text, got {value!r}.")
+        return value
+    number = _parse_number(name, key, value) if isinstance(value, str) else validation.real(name, key, value)
     # Not the float: whole numbers may be too large for an exact float.
-    whole = number if isinstance(given, str) else given
+    whole = number if isinstance(value, str) else value
     return validation.count(name, key, whole, at_least=0) if kind.startswith("int") else number
 
 

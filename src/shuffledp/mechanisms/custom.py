@@ -1,4 +1,4 @@
-"""Mechanisms of your own: a table of probabilities or a density; and the base class of mechanisms that are tables."""
+"""Mechanisms of your own, from a table of probabilities or a density, and the base class of table mechanisms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import Encoding, WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant, to_stored_numbers
@@ -38,9 +38,6 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random_sources import RandomSource
 
-# --- The base class ---
-
-
 # --- Estimator: counts of inputs by weighted least squares ---
 
 
@@ -56,10 +53,6 @@ class TableEstimator(SimulableEstimator):
     """Estimator of the count of each input: unbiased, with the least variance if all inputs are equally common.
 
     A user's value is the number of the row, the message the number of the column.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        table: The executed table.
     """
 
     error_prefix: str
@@ -80,12 +73,12 @@ class TableEstimator(SimulableEstimator):
         0 are too many in total and overstate the variance, by far if there is much noise.) The first gets the more
         weight, the smaller its relative error.
         """
-        counted = np.asarray(total, dtype=np.float64)
-        value, fitted = self._contributions @ counted, self.fit_counts(counted)
-        by_fit, by_squares = fitted @ self._variances, self.variance_from_squares(counted)
-        chance = np.square(self._contributions**2 - self._contributions) @ (fitted @ self._probabilities)
-        trust = by_fit**2 / np.maximum(by_fit**2 + chance / FIT_RELATIVE_ERROR**2, MIN_DENOMINATOR)
-        variance = trust * np.maximum(by_squares, 0.0) + (1 - trust) * by_fit
+        counts = np.asarray(total, dtype=np.float64)
+        value, fitted = self._contributions @ counts, self.fit_counts(counts)
+        by_fit, by_squares = fitted @ self._variances, self.variance_from_squares(counts)
+        squares_variance = np.square(self._contributions**2 - self._contributions) @ (fitted @ self._probabilities)
+        weight = by_fit**2 / np.maximum(by_fit**2 + squares_variance / FIT_RELATIVE_ERROR**2, MIN_DENOMINATOR)
+        variance = weight * np.maximum(by_squares, 0.0) + (1 - weight) * by_fit
         return Estimate(value, variance, users, self._error_law(variance, fitted))
 
     def _error_law(self, variance: Floats, fitted: Floats) -> CountErrorLaw:
@@ -97,20 +90,20 @@ class TableEstimator(SimulableEstimator):
         own = Cumulant(to_stored_numbers(variance - slope * fitted), spread.slope)
         return CountErrorLaw(own, third)
 
-    def variance_from_squares(self, counted: Floats) -> Floats:
+    def variance_from_squares(self, counts: Floats) -> Floats:
         """Returns the unbiased variance: E[X² − X] for a message that adds X to a count that its user is in or not."""
-        return np.asarray((self._contributions**2 - self._contributions) @ counted)
+        return np.asarray((self._contributions**2 - self._contributions) @ counts)
 
-    def fit_counts(self, counted: Floats) -> Floats:
+    def fit_counts(self, counts: Floats) -> Floats:
         """Returns non-negative counts of the inputs that nearly maximise the likelihood of the message counts.
 
         Theorem: [Dempster, Laird and Rubin 1977]: every step makes the messages no less likely.
         """
         chances = self._probabilities
-        held = np.full(len(chances), counted.sum() / len(chances))
+        held = np.full(len(chances), counts.sum() / len(chances))
         for _ in range(EM_ITERATIONS):
             expected = held @ chances
-            held = held * (chances @ np.divide(counted, expected, out=np.zeros_like(expected), where=expected > 0))
+            held = held * (chances @ np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0))
         return held
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
@@ -180,9 +173,6 @@ class TableProposal(WeightedProposal):
     If the sum would be too long, weights are the entries divided by a power of two, rounded up.
 
     Requires: a table in which no input may send an output that another never sends.
-
-    Args:
-        table: The executed table.
     """
 
     table: UnitTable
@@ -204,8 +194,8 @@ class TableProposal(WeightedProposal):
 
     @cached_property
     def min_ratio(self) -> Fraction:
-        sent = np.flatnonzero(self.weights)
-        least, weights = self.table.units.min(axis=0)[sent], self._divisors[sent]
+        columns = np.flatnonzero(self.weights)
+        least, weights = self.table.units.min(axis=0)[columns], self._divisors[columns]
         shares = (least / weights).astype(np.float64)
         near = np.flatnonzero(shares <= shares.min() * NEAR_MINIMUM_FACTOR)
         smallest = min(Fraction(int(least[column]), int(weights[column])) for column in near)
@@ -239,6 +229,8 @@ EXTRA_DELTA = Fraction(1, 10**12)
 MAX_EPSILON = 80.0
 PRECISION_BITS = 128
 
+Row = tuple[Fraction, ...]
+
 
 @dataclass(frozen=True)
 class TailedProposal(TableProposal, ApproximateProposal):
@@ -253,34 +245,34 @@ class TailedProposal(TableProposal, ApproximateProposal):
 
     @cached_property
     def deletion_epsilon(self) -> float:
-        return max(log_rounded_up(Fraction(self.ratio)), self._min_epsilon([self._proposal_row], list(self._rows)))
+        return max(log_rounded_up(Fraction(self.ratio)), self._min_epsilon([self._proposal_row], self._rows))
 
     @cached_property
     def deletion_delta(self) -> float:
-        """The δ of the reference law against every row; in the other direction it is 0."""
-        return float_above(_divergence([self._proposal_row], list(self._rows), self.deletion_epsilon))
+        """The δ of the proposal law against every row; in the other direction it is 0."""
+        return float_above(_divergence([self._proposal_row], self._rows, self.deletion_epsilon))
 
     @cached_property
     def replacement_epsilon(self) -> float:
-        rows = list(self._rows)
-        return self._min_epsilon(rows, rows)
+        return self._min_epsilon(self._rows, self._rows)
 
     @cached_property
     def replacement_delta(self) -> float:
-        rows = list(self._rows)
-        return float_above(_divergence(rows, rows, self.replacement_epsilon))
+        return float_above(_divergence(self._rows, self._rows, self.replacement_epsilon))
 
     @cached_property
-    def _rows(self) -> tuple[tuple[Fraction, ...], ...]:
+    def _rows(self) -> tuple[Row, ...]:
         return self.table.fractions()
 
     @cached_property
-    def _proposal_row(self) -> tuple[Fraction, ...]:
+    def _proposal_row(self) -> Row:
         return tuple(Fraction(weight, self.total_weight) for weight in self.weights.tolist())
 
-    def _min_epsilon(self, first: list[tuple[Fraction, ...]], second: list[tuple[Fraction, ...]]) -> float:
-        """Returns an ε near the smallest at which δ is the mass that is never sent plus `EXTRA_DELTA`; any ε is
-        valid."""
+    def _min_epsilon(self, first: Sequence[Row], second: Sequence[Row]) -> float:
+        """Returns an ε near the smallest at which δ is the mass that is never sent plus `EXTRA_DELTA`.
+
+        Any ε is valid.
+        """
         ones, others = (np.array([[float(p) for p in row] for row in laws]) for laws in (first, second))
         never = max(float(one[other == 0].sum()) for one in ones for other in others)
 
@@ -293,13 +285,7 @@ class TailedProposal(TableProposal, ApproximateProposal):
 
 @dataclass(frozen=True)
 class PointProposal(TailedProposal):
-    """Proposal law for values in an interval, which are mixtures of the two nearest rows.
-
-    Args:
-        table: The executed table.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-    """
+    """Proposal law for values in an interval, which are mixtures of the two nearest rows."""
 
     low: float
     high: float
@@ -312,7 +298,7 @@ class PointProposal(TailedProposal):
         return values
 
 
-def _divergence(first: list[tuple[Fraction, ...]], second: list[tuple[Fraction, ...]], epsilon: float) -> Fraction:
+def _divergence(first: Sequence[Row], second: Sequence[Row], epsilon: float) -> Fraction:
     """Returns an upper bound of the largest hockey-stick divergence between laws of the two lists."""
     with precision(PRECISION_BITS):
         ratio = Fraction(round_down(arb(epsilon).exp()))
@@ -336,8 +322,8 @@ class RowNumberDomain(Category):
 class TableMechanism(Mechanism, HasTails):
     """Mechanism that draws the output from the input's row of the table `unit_table`.
 
-    Values, law, encoding, estimator and sampler all follow from the table, so they stand in this base class; a subclass
-    only makes the table. Two mechanisms are equal if their tables and their `_equality_key` are.
+    Domain, law, encoding, estimator and sampler follow from the table, so that a subclass only builds the table. Two
+    mechanisms are equal if their tables and their `_equality_key` are.
     """
 
     task = "frequency"
@@ -348,8 +334,10 @@ class TableMechanism(Mechanism, HasTails):
     _requested_epsilon: float | None
 
     def _set_table(self, table: UnitTable) -> None:
-        """Sets the executed table; `epsilon` becomes the table's, and the requested one is stored in
-        `_requested_epsilon`."""
+        """Sets the executed table.
+
+        `epsilon` becomes the table's, and the requested one is stored in `_requested_epsilon`.
+        """
         object.__setattr__(self, "unit_table", table)
         object.__setattr__(self, "_requested_epsilon", vars(self).get("epsilon"))
         object.__setattr__(self, "epsilon", self.law.epsilon)
@@ -394,11 +382,11 @@ class TableMechanism(Mechanism, HasTails):
 
         A requested local ε stays as it was: the table's own would give another table.
         """
-        given = super().settings()
+        settings = super().settings()
         if self.table_setting:
-            return given | {self.table_setting: given[self.table_setting].tolist()}
-        if all(value is None or isinstance(value, bool | int | float | str) for value in given.values()):
-            return given | {"epsilon": self._requested_epsilon} if "epsilon" in given else given
+            return settings | {self.table_setting: settings[self.table_setting].tolist()}
+        if all(value is None or isinstance(value, bool | int | float | str) for value in settings.values()):
+            return settings | {"epsilon": self._requested_epsilon} if "epsilon" in settings else settings
         return self._size()
 
     def _size(self) -> dict[str, Any]:
@@ -409,8 +397,8 @@ class TableMechanism(Mechanism, HasTails):
         return ()
 
     def __repr__(self) -> str:
-        told = self._size() if self.table_setting else self.settings()
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        shown = self._size() if self.table_setting else self.settings()
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, TableMechanism):
@@ -555,8 +543,7 @@ def _parse_probability(where: str, text: str) -> float:
 class OptOut(ValueObject, Sender):
     """Group of users who do not answer, but send messages of a mechanism that depend on no value and hide the others.
 
-    The message is drawn from the mechanism's reference law: a uniform one or, for unary encodings, bits none of which
-    is the user's own.
+    The message is uniform or, for unary encodings, a row of bits none of which is the user's own.
 
     Args:
         mechanism: Mechanism of the users who answer.
@@ -579,13 +566,13 @@ class OptOut(ValueObject, Sender):
         if not isinstance(self.mechanism, Mechanism):
             raise TypeError(f"OptOut: expected a mechanism, got {self.mechanism!r}.")
         if self.mechanism.law.opt_out_law() is None:
-            raise ValueError(f"OptOut: nobody says what {self.mechanism.name} sends of nothing.")
+            raise ValueError(f"OptOut: {self.mechanism.name} defines no message of a user who does not answer.")
 
     @property
     def law(self) -> Law:
-        found = self.mechanism.law.opt_out_law()
-        assert found is not None
-        return found
+        law = self.mechanism.law.opt_out_law()
+        assert law is not None
+        return law
 
     @property
     def encoding(self) -> Encoding:
@@ -638,9 +625,9 @@ class FromDensity(TableMechanism):
 
     density: Callable[[Any, Floats], Floats]
     inputs: Sequence[Any]
-    low: float
-    high: float
-    cells: int
+    low: float = field(metadata=checked(validation.real))
+    high: float = field(metadata=checked(validation.real, up=True))
+    cells: int = field(metadata=checked(validation.count))
     epsilon: float = field(init=False)
 
     name = "density"
@@ -648,17 +635,13 @@ class FromDensity(TableMechanism):
     use_case = "For a randomizer of your own that has a density."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", validation.count("FromDensity", "cells", self.cells))
-        low = validation.real("FromDensity", "low", self.low)
-        high = validation.real("FromDensity", "high", self.high, up=True)
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(f"FromDensity: low must be below high, both finite, got {low!r} and {high!r}.")
+        super().__post_init__()
+        if not -math.inf < self.low < self.high < math.inf:
+            raise ValueError(f"FromDensity: low must be below high, both finite, got {self.low!r} and {self.high!r}.")
         if not callable(self.density):
             raise TypeError(f"FromDensity: density must be a function of an input and an array, got {self.density!r}.")
         if len(self.inputs) < 2:
             raise ValueError(f"FromDensity: expected at least two inputs to tell apart, got {len(self.inputs)}.")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
         object.__setattr__(self, "inputs", tuple(self.inputs))
         chances = check_probabilities("FromDensity", [self.cell_probabilities(x) for x in self.inputs])
         self._set_table(UnitTable.from_floats(chances))
@@ -720,10 +703,7 @@ class FromDensity(TableMechanism):
 
     @classmethod
     def examples(cls) -> Sequence[FromDensity]:
-        return [
-            cls(_tent, [0.0, 0.5, 1.0], 0.0, 1.0, 4),
-            cls(_tilted, [-0.75, 0.5], -1.0, 1.0, 5),
-        ]
+        return [cls(_tent, [0.0, 0.5, 1.0], 0.0, 1.0, 4), cls(_tilted, [-0.75, 0.5], -1.0, 1.0, 5)]
 
 
 def _tent(x: float, y: Floats) -> Floats:
@@ -745,7 +725,7 @@ LOG_SUM_ERROR = 1e-12
 
 @dataclass(frozen=True)
 class WidenedClasses:
-    """Classes of a pair of cells, with `first` raised by a factor e^room, `second` and `hiding` lowered by it."""
+    """Classes of a pair of cells, with `first` raised by a factor e^log_slack, `second` and `hiding` lowered by it."""
 
     log_slack: float
     exact: tuple[ExactClass, ...]
@@ -767,10 +747,10 @@ class SentPoint(Randomizer):
 
     It can be amplified, not run.
 
-    Theorem: each density is within e^±room of the executed table spread over its cells, room = change + gap + the error
-    of the table (a Gauss–Legendre sum with positive weights lies between the least and the largest value in its cell,
-    so that integration errors are covered). Hence every other user's law is at least e^−room times the table's blanket,
-    and (P − e^ε·Q) ≤ e^room·P' − e^(ε−room)·Q': identity (★) with these bounds from above and below.
+    Theorem: each density is within e^±s of the executed table spread over its cells, s = change + gap + the error of
+    the table (a Gauss–Legendre sum with positive weights lies between the least and the largest value in its cell, so
+    that integration errors are covered). Hence every other user's law is at least e^−s times the table's blanket, and
+    (P − e^ε·Q) ≤ e^s·P' − e^(ε−s)·Q': identity (★) with these bounds from above and below.
     Requires: the two promises.
     Returns: an upper bound for the continuous law; it tends to the exact blanket value as cells get smaller.
 
@@ -797,12 +777,11 @@ class SentPoint(Randomizer):
     """
 
     cells: FromDensity
-    change: float
-    gap: float = 0.0
+    change: float = field(metadata=checked(validation.non_negative, up=True))
+    gap: float = field(default=0.0, metadata=checked(validation.non_negative, up=True))
 
     def __post_init__(self) -> None:
-        for name in ("change", "gap"):
-            object.__setattr__(self, name, validation.non_negative("SentPoint", name, getattr(self, name), up=True))
+        validation.check_fields(self)
         if not isinstance(self.cells, FromDensity):
             raise TypeError(f"SentPoint: cells must be a FromDensity, got {self.cells!r}.")
         if math.isinf(self.log_slack):
@@ -813,15 +792,15 @@ class SentPoint(Randomizer):
         """The largest distance, in logarithm, of the densities from the executed table."""
         table = self.cells
         executed = table.unit_table.units / table.unit_table.total_units
-        stated = np.array([table.cell_probabilities(x) for x in table.inputs])
-        if not (executed > 0).all() or not (stated > 0).all():
+        integrals = np.array([table.cell_probabilities(x) for x in table.inputs])
+        if not (executed > 0).all() or not (integrals > 0).all():
             return math.inf
-        off = float(np.abs(np.log(stated / executed)).max())
-        return (self.change + self.gap + off) * (1 + LOG_SUM_ERROR) + LOG_SUM_ERROR
+        table_error = float(np.abs(np.log(integrals / executed)).max())
+        return (self.change + self.gap + table_error) * (1 + LOG_SUM_ERROR) + LOG_SUM_ERROR
 
     @property
     def epsilon(self) -> float:
-        """The local guarantee: the table's, plus the room on both sides."""
+        """The local guarantee: the table's, plus `log_slack` on both sides."""
         return math.nextafter(self.cells.epsilon + 2 * self.log_slack, math.inf)
 
     def variation_ratio(self) -> VariationRatio:
@@ -836,8 +815,8 @@ class SentPoint(Randomizer):
 
     def _widen(self, pair: HidingPair) -> HidingPair:
         """Raises `first` and lowers `second` and `hiding`, in either direction."""
-        exact, back = pair.exact, pair.swapped().exact
+        exact, reverse = pair.exact, pair.swapped().exact
         assert exact is not None
-        assert back is not None
-        there, back_again = WidenedClasses(self.log_slack, exact), WidenedClasses(self.log_slack, back)
-        return HidingPair(there, pair.symmetric, reverse_classes=back_again)
+        assert reverse is not None
+        widened, widened_reverse = WidenedClasses(self.log_slack, exact), WidenedClasses(self.log_slack, reverse)
+        return HidingPair(widened, pair.symmetric, reverse_classes=widened_reverse)

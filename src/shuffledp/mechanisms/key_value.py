@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, islice, product
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bools, Floats, Integers
+from shuffledp._core.validation import Array, Bools, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import InputDomain
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, sampled_bit_error_law
@@ -30,14 +28,12 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random_sources import RandomSource
 
-# --- PCKV ---
-
-
 # --- Key–value pairs: input domain and estimator ---
 
 
 EMPTY_KEY = -1
 """Key of an empty slot."""
+MAX_KEYS = 1 << 60
 MAX_BLOCK_USERS = 1 << 16
 """Number of rows processed at a time, to bound the memory."""
 
@@ -47,8 +43,8 @@ class KeyValuePairs(InputDomain):
     """At most ``max_pairs`` different keys with a number each per user.
 
     Values are one array of numbers of shape (users, slots, 2): a slot holds a key (0 … keys−1) and its value in [−1,
-    1]. Key −1 marks an empty slot, whose value is ignored. A user's keys are different. From an array of keys and one
-    of values: ``numpy.stack([keys, values], axis=-1)``.
+    1]. Key −1 marks an empty slot, whose value is ignored. A user's keys are different. An array of keys and one of
+    values become such an array by ``numpy.stack([keys, values], axis=-1)``.
     """
 
     error_prefix: str
@@ -67,10 +63,10 @@ class KeyValuePairs(InputDomain):
     def check(self, values: Any) -> Array:
         who, pairs = self.error_prefix, _check_pairs(self.error_prefix, values)
         keys, numbers = pairs[..., 0], pairs[..., 1]
-        bad = keys[(keys < EMPTY_KEY) | (keys >= self.keys) | (keys != np.floor(keys))]
-        if bad.size:
+        invalid = keys[(keys < EMPTY_KEY) | (keys >= self.keys) | (keys != np.floor(keys))]
+        if invalid.size:
             raise ValueError(
-                f"{who}: keys must be whole numbers from 0 to {self.keys - 1}, or -1 for none, got {bad[0]:g}."
+                f"{who}: keys must be whole numbers from 0 to {self.keys - 1}, or -1 for none, got {invalid[0]:g}."
             )
         outside = numbers[(np.abs(numbers) > 1) & (keys != EMPTY_KEY)]
         if outside.size:
@@ -89,12 +85,11 @@ class KeyValuePairs(InputDomain):
 
 @dataclass(frozen=True)
 class KeyValueEstimator(Estimator):
-    """Estimates, for each key, the number of users who hold it and the sum of their values, in two rows."""
+    """Estimator, for each key, of the number of users who hold it and the sum of their values, in two rows."""
 
     keys: int
 
     def truth(self, values: Array) -> Floats:
-        """Returns counts and value sums."""
         return self.sums(values, power=1)
 
     def means(self, estimate: Estimate) -> Floats:
@@ -107,10 +102,10 @@ class KeyValueEstimator(Estimator):
 
     @abstractmethod
     def count_error_law(self, users: int) -> CountErrorLaw:
-        """Returns the law of the error of a key's count."""
+        """Returns the error law of a key's count."""
 
     def error_law(self, users: int) -> ErrorLaw:
-        """Returns the tails of counts and of value sums."""
+        """Returns the error laws of counts and of value sums."""
         return RowwiseErrorLaw((self.count_error_law(users), NORMAL))
 
     @abstractmethod
@@ -118,7 +113,7 @@ class KeyValueEstimator(Estimator):
         """Returns the covariance, per key, of its estimated count and value sum, given the value sums."""
 
     def has_mean_interval(self, estimate: Estimate, confidence: float) -> Bools:
-        """Returns, per key, whether its count is significantly above 0, so that an interval of its mean exists."""
+        """Returns True for each key whose count is significantly above 0, so that an interval of its mean exists."""
         z = _critical_value(confidence)
         counts, variance = estimate.value[0], np.maximum(estimate.variance[0], 0.0)
         return np.asarray((counts > 0) & (counts**2 > z**2 * variance), dtype=np.bool_)
@@ -128,7 +123,7 @@ class KeyValueEstimator(Estimator):
 
         Theorem: [Fieller 1954]: the θ for which S − θC, normal with variance Var S − 2θ·Cov + θ²·Var C, may have mean
         0, C and S the estimates of a key's count and value sum. They are an interval where C is so far from 0 that
-        C² > z²·Var C; otherwise they are not, and nothing is said of the mean.
+        C² > z²·Var C; otherwise the interval is all of [−1, 1].
         """
         z = _critical_value(confidence)
         (counts, sums), (of_counts, of_sums) = estimate.value, np.maximum(estimate.variance, 0.0)
@@ -136,23 +131,23 @@ class KeyValueEstimator(Estimator):
         a = counts**2 - z**2 * of_counts
         b = counts * sums - z**2 * self.covariance(sums)
         c = sums**2 - z**2 * of_sums
-        told = self.has_mean_interval(estimate, confidence)
+        exists = self.has_mean_interval(estimate, confidence)
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-        below = np.where(told, a, 1.0)
-        low, high = np.where(told, (b - root) / below, -1.0), np.where(told, (b + root) / below, 1.0)
+        divisor = np.where(exists, a, 1.0)
+        low, high = np.where(exists, (b - root) / divisor, -1.0), np.where(exists, (b + root) / divisor, 1.0)
         return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
     def sums(self, pairs: Array, power: int) -> Floats:
         """Returns, per key, the number of holders and the sum of their value^power."""
         held = pairs[..., 0] != EMPTY_KEY
         keys = pairs[..., 0][held].astype(np.int64)
-        valued = pairs[..., 1][held] ** power
-        return np.stack([np.bincount(keys, weights=w, minlength=self.keys) for w in (np.ones(len(keys)), valued)])
+        weights = np.ones(len(keys)), pairs[..., 1][held] ** power
+        return np.stack([np.bincount(keys, weights=each, minlength=self.keys) for each in weights])
 
 
 def _critical_value(confidence: float) -> float:
     """Returns the number of standard errors that an interval reaches to either side."""
-    return NormalDist().inv_cdf(0.5 + validation.open_probability("interval", "confidence", confidence, up=True) / 2)
+    return NORMAL.critical_value(validation.open_probability("interval", "confidence", confidence, up=True))
 
 
 def _check_pairs(who: str, values: Any) -> Floats:
@@ -174,7 +169,7 @@ def _check_pairs(who: str, values: Any) -> Floats:
     return numbers
 
 
-def draw_positive_signs(values: Floats, source: RandomSource) -> NDArray[np.bool_]:
+def draw_positive_signs(values: Floats, source: RandomSource) -> Bools:
     """Draws, for each value v, True (+1) with probability exactly (1 + v)/2, where v is a multiple of 2^-52."""
     return rounding.coins(rounding.signed_to_units(values), source)
 
@@ -200,6 +195,17 @@ def iterate_pair_sets(keys: int, most: int, width: int, *values: float) -> Itera
         yield row
 
 
+def check_key_count(who: str, name: str, number: int, keys: int) -> None:
+    """Raises ValueError if the setting ``name`` exceeds the number of keys, or this exceeds ``MAX_KEYS``."""
+    if number > keys:
+        raise ValueError(f"{who}: {name} must be at most keys = {keys}, got {number}.")
+    if keys > MAX_KEYS:
+        raise ValueError(f"{who}: keys must be at most 2^60, got {keys}.")
+
+
+# --- PCKV ---
+
+
 @dataclass(frozen=True)
 class PCKV(Mechanism):
     """Pads the pairs to ℓ, draws one, rounds its value to a sign; sends this key and sign, or uniform ones (PCKV-GRR).
@@ -219,7 +225,7 @@ class PCKV(Mechanism):
         epsilon: Local ε of every message.
         keys: Number of keys, numbered from 0; a value is a row of pairs (key, number from −1 to 1), where the key −1
             marks an empty slot.
-        padding: Largest number of pairs ℓ that a user may hold. Users with more are refused, as their estimates would
+        padding: Largest number of pairs ℓ that a user may hold. Users with more are rejected, as their estimates would
             be biased; a larger ℓ adds noise.
 
     Raises:
@@ -236,9 +242,9 @@ class PCKV(Mechanism):
     '0.0594'
     """
 
-    epsilon: float
-    keys: int
-    padding: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    keys: int = field(metadata=checked(validation.count))
+    padding: int = field(metadata=checked(validation.count))
 
     name = "pckv"
     task = "key-value"
@@ -247,13 +253,8 @@ class PCKV(Mechanism):
     aliases = ("pckv-grr",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validation.positive_finite("PCKV", "epsilon", self.epsilon))
-        object.__setattr__(self, "keys", validation.count("PCKV", "keys", self.keys))
-        object.__setattr__(self, "padding", validation.count("PCKV", "padding", self.padding))
-        if self.padding > self.keys:
-            raise ValueError(f"PCKV: padding must be at most keys = {self.keys}, got {self.padding}.")
-        if self.keys > 1 << 60:
-            raise ValueError(f"PCKV: keys must be at most 2^60, got {self.keys}.")
+        super().__post_init__()
+        check_key_count("PCKV", "padding", self.padding, self.keys)
         _ = self.response
 
     @property
@@ -277,7 +278,8 @@ class PCKV(Mechanism):
         Every message is avoided by some user, so the blanket is the uniform law with mass γ. Every user's own part is
         an average of uniform laws on ℓ messages (random signs and dummies included), and for a fixed blanket the
         divergence is convex in user 1's two laws; of two sets of ℓ messages, disjoint ones hide worst
-        (TwoLevelResponse)."""
+        (TwoLevelResponse).
+        """
         return TwoLevelLaw(self.response, self.response.share, attack_pairs=(self._attack(),), tight=True)
 
     def _attack(self) -> HidingPair:
@@ -298,15 +300,6 @@ class PCKV(Mechanism):
         return PaddedCountEstimator(self.keys, self.padding, self.response.uniform_share)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one key with a sign per user.
-
-        Args:
-            values: Checked pairs, an array of shape (users, slots, 2).
-            source: Source of randomness.
-
-        Returns:
-            One message 2·key + sign per user.
-        """
         parts = range(0, len(values), MAX_BLOCK_USERS)
         return np.concatenate([self._randomize(values[start : start + MAX_BLOCK_USERS], source) for start in parts])
 
@@ -357,7 +350,7 @@ class PCKV(Mechanism):
 
 @dataclass(frozen=True)
 class PaddedCountEstimator(KeyValueEstimator):
-    """Estimates from counts of keys with a sign; each of a user's pairs is drawn with probability (1 − γ)/ℓ."""
+    """Estimator from counts of keys with a sign; each of a user's pairs is drawn with probability (1 − γ)/ℓ."""
 
     padding: int
     """ℓ, the number of pairs after padding."""
@@ -380,22 +373,18 @@ class PaddedCountEstimator(KeyValueEstimator):
         """
         minus, plus = np.asarray(total, dtype=np.float64)
         counts = self._scale * (minus + plus - users * self._false_key_probability)
-        held = np.clip(counts, 0.0, users)
-        own = self._false_key_probability + 1 / self._scale
-        spread = held * own * (1 - own) + (users - held) * self._false_key_probability * (
-            1 - self._false_key_probability
-        )
+        held, r = np.clip(counts, 0.0, users), self._false_key_probability
+        own = r + 1 / self._scale
+        spread = held * own * (1 - own) + (users - held) * r * (1 - r)
         variance = self._scale**2 * np.stack([spread, minus + plus])
         return Estimate(np.stack([counts, self._scale * (plus - minus)]), variance, users, self.error_law(users))
 
     def count_error_law(self, users: int) -> CountErrorLaw:
-        """Returns the tails of a count: a message has a given key, with either sign, or not."""
-        chances = self._false_key_probability + 1 / self._scale, self._false_key_probability
-        spread = [self._scale**2 * p * (1 - p) for p in chances]
-        third = [self._scale**3 * p * (1 - p) * (1 - 2 * p) for p in chances]
-        return CountErrorLaw.from_users(
-            users, spread, third, self._scale, -users * self._scale * self._false_key_probability
-        )
+        """Returns the law of a count: a message has a given key, with either sign, or not."""
+        scale, r = self._scale, self._false_key_probability
+        spread = [scale**2 * p * (1 - p) for p in (r + 1 / scale, r)]
+        third = [scale**3 * p * (1 - p) * (1 - 2 * p) for p in (r + 1 / scale, r)]
+        return CountErrorLaw.from_users(users, spread, third, scale, -users * scale * r)
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
         """Returns the influence of a user whose messages all have one key with one sign, or all a dummy key."""
@@ -403,12 +392,12 @@ class PaddedCountEstimator(KeyValueEstimator):
         return Influence(-chance, most - chance), Influence(-most, most, -1.0, 1.0)
 
     def variance(self, values: Array) -> Floats:
-        # In units of the estimate.
         held, squares = self.sums(values, 2)
+        # In units of the estimate.
         chance = self._scale * self._false_key_probability
-        reported = self._scale * (held + len(values) * chance)
-        wasted = (2 * chance + 1) * held + len(values) * chance**2
-        return np.stack([reported - wasted, reported - squares])
+        mean_square = self._scale * (held + len(values) * chance)
+        squared_mean = (2 * chance + 1) * held + len(values) * chance**2
+        return np.stack([mean_square - squared_mean, mean_square - squares])
 
     def covariance(self, sums: Floats) -> Floats:
         """Returns Σv·(ℓ/(1−γ)·(1 − r) − 1), r the probability of a key that was not drawn."""
@@ -482,10 +471,10 @@ class PrivKV(Mechanism):
     '3.9744 at most, below e^2 = 7.3891'
     """
 
-    epsilon: float
-    keys: int
-    share: float = 0.5
-    items: int = 1
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    keys: int = field(metadata=checked(validation.count))
+    share: float = field(default=0.5, metadata=checked(validation.open_probability))
+    items: int = field(default=1, metadata=checked(validation.count))
 
     name = "privkv"
     task = "key-value"
@@ -495,25 +484,11 @@ class PrivKV(Mechanism):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields divisions of ε between the key and the sign.
-
-        Args:
-            facts: Known facts of the task; none is used.
-
-        Yields:
-            ``share`` by name.
-        """
         yield from ({"share": tenths / 10} for tenths in range(2, 9))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("PrivKV", "epsilon", self.epsilon))
-        object.__setattr__(self, "keys", validation.count("PrivKV", "keys", self.keys))
-        object.__setattr__(self, "share", validation.open_probability("PrivKV", "share", self.share))
-        object.__setattr__(self, "items", validation.count("PrivKV", "items", self.items))
-        if self.items > self.keys:
-            raise ValueError(f"PrivKV: items must be at most keys = {self.keys}, got {self.items}.")
-        if self.keys > 1 << 60:
-            raise ValueError(f"PrivKV: keys must be at most 2^60, got {self.keys}.")
+        super().__post_init__()
+        check_key_count("PrivKV", "items", self.items, self.keys)
         if min(self.key_response.key_truth, self.key_response.sign_truth) == Fraction(1, 2):
             raise ValueError(
                 f"PrivKV: both parts of epsilon must be large enough for a coin of 64 bits to show it, "
@@ -551,15 +526,6 @@ class PrivKV(Mechanism):
         return SampledKeyEstimator(self.keys, self.key_response)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one key with an answer per user.
-
-        Args:
-            values: Checked pairs, an array of shape (users, slots, 2).
-            source: Source of randomness.
-
-        Returns:
-            One message 3·key + answer per user.
-        """
         parts = range(0, len(values), MAX_BLOCK_USERS)
         return np.concatenate([self._randomize(values[start : start + MAX_BLOCK_USERS], source) for start in parts])
 
@@ -607,7 +573,7 @@ class PrivKV(Mechanism):
 
 @dataclass(frozen=True)
 class KeyResponse:
-    """The law of a user's answer about one key."""
+    """Law of a user's answer about one key."""
 
     key_truth: Fraction
     """P₁, the probability that "held" or "not held" is true."""
@@ -618,8 +584,8 @@ class KeyResponse:
         """Returns the law of the answer about a key that is held with this value, or not held (None)."""
         if value is None:
             return self.key_truth, (1 - self.key_truth) / 2, (1 - self.key_truth) / 2
-        lean = value * (2 * self.sign_truth - 1)
-        return 1 - self.key_truth, self.key_truth * (1 - lean) / 2, self.key_truth * (1 + lean) / 2
+        signal = value * (2 * self.sign_truth - 1)
+        return 1 - self.key_truth, self.key_truth * (1 - signal) / 2, self.key_truth * (1 + signal) / 2
 
     @cached_property
     def extreme_laws(self) -> tuple[AnswerLaw, AnswerLaw, AnswerLaw]:
@@ -635,7 +601,7 @@ class KeyResponse:
 
 @dataclass(frozen=True)
 class SampledKeyLaw(Law):
-    """The law of a uniform key and the answer about it."""
+    """Law of a uniform key and the answer about it."""
 
     keys: int
     items: int
@@ -654,9 +620,8 @@ class SampledKeyLaw(Law):
         opposite, one_sided = _total_variation(plus, minus), _total_variation(plus, absent)
         kinks = (0, max(0, 2 * s - d), s)
         beta = max(o * opposite + min(2 * (s - o), d - o) * one_sided for o in kinks) / d
-        ratio = float_above(
-            max(max(column) / min(column) for column in zip(*self.key_response.extreme_laws, strict=True))
-        )
+        columns = zip(*self.key_response.extreme_laws, strict=True)
+        ratio = float_above(max(max(column) / min(column) for column in columns))
         return VariationRatio(p=ratio, beta=float_above(beta), q=ratio)
 
     def blankets(self) -> Sequence[HidingPair]:
@@ -667,23 +632,22 @@ class SampledKeyLaw(Law):
         return [self.pair(kind, self.key_response.min_probabilities) for kind in kinds]
 
     def other_users(self) -> Sequence[OtherUsers]:
-        """Returns every two users, by how many keys they hold in which way, with everything that another user may hold.
+        """Returns every two users, by how many keys they hold in which way, with all keys that another user may hold.
 
         The law of G is affine in the numbers of keys of each way that another user holds with either sign, so it is a
         mixture of those at the corners: the keys of each way are all not held, or all held with one sign, but for one
         way.
         """
-        pairs = list(islice(self._overlap_kinds(), MAX_PAIR_KINDS + 1))
-        crowds = [list(self._corners(rooms)) for rooms in pairs]
-        if len(pairs) > MAX_PAIR_KINDS or max(map(len, crowds)) > MAX_CORNERS:
+        overlaps = list(islice(self._overlap_kinds(), MAX_PAIR_KINDS + 1))
+        corners = [list(self._corners(rooms)) for rooms in overlaps]
+        if len(overlaps) > MAX_PAIR_KINDS or max(map(len, corners)) > MAX_CORNERS:
             return []
         gamma = float_below(sum(self.key_response.min_probabilities, Fraction(0)))
-        return [
-            ListedOtherUsers(
-                gamma, symmetric=False, listed_pairs=tuple(self._pair_for_held_keys(rooms, held) for held in corners)
-            )
-            for rooms, corners in zip(pairs, crowds, strict=True)
+        pairs = [
+            tuple(self._pair_for_held_keys(rooms, held) for held in third)
+            for rooms, third in zip(overlaps, corners, strict=True)
         ]
+        return [ListedOtherUsers(gamma, symmetric=False, listed_pairs=each) for each in pairs]
 
     def _overlap_kinds(self) -> Iterator[KeyOverlap]:
         """Yields all kinds of two different users, up to exchanging the signs of a key and the two users."""
@@ -695,18 +659,18 @@ class SampledKeyLaw(Law):
 
     def _corners(self, rooms: KeyOverlap) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yields the numbers of keys of each way that another user holds with − and +, at most ``items`` in all."""
-        seen = set()
+        corners = set()
         for signs in product((0, -1, 1), repeat=len(rooms)):
             held = [(size * (sign < 0), size * (sign > 0)) for size, sign in zip(rooms, signs, strict=True)]
             total = sum(map(sum, held))
             if total <= self.items:
-                seen.add(tuple(held))
+                corners.add(tuple(held))
             for place, sign in enumerate(signs):
                 left = self.items - (total - rooms[place])
                 if sign and 0 < left < rooms[place]:
                     part = (left, 0) if sign < 0 else (0, left)
-                    seen.add((*held[:place], part, *held[place + 1 :]))
-        yield from sorted(seen)
+                    corners.add((*held[:place], part, *held[place + 1 :]))
+        yield from sorted(corners)
 
     def _pair_for_held_keys(self, rooms: KeyOverlap, held: Sequence[tuple[int, int]]) -> HidingPair:
         """Returns the pair of users for another user who holds these keys."""
@@ -723,8 +687,8 @@ class SampledKeyLaw(Law):
 
     def attacks(self) -> Sequence[HidingPair]:
         """Returns the attacks where all others hold nothing, or the pairs that hide worst."""
-        nothing = [self.pair(kind, self.key_response.answer_law(None)) for kind in islice(self.worst_kinds(), 1)]
-        return [*nothing, *worst_user_pairs(self.other_users())]
+        without_keys = [self.pair(kind, self.key_response.answer_law(None)) for kind in islice(self.worst_kinds(), 1)]
+        return [*without_keys, *worst_user_pairs(self.other_users())]
 
     def worst_kinds(self) -> Iterator[KeyDifference]:
         """Yields kinds of two users such that any other kind is below one of them in the convex order of the law of G.
@@ -761,7 +725,7 @@ class SampledKeyLaw(Law):
 
 @dataclass(frozen=True)
 class SampledKeyEstimator(KeyValueEstimator):
-    """Estimates by the expected number n/d of reports about a key, not the actual one, which is exactly unbiased."""
+    """Estimator by the expected number n/d of reports about a key, not the actual one: it is exactly unbiased."""
 
     key_response: KeyResponse
 
@@ -782,7 +746,7 @@ class SampledKeyEstimator(KeyValueEstimator):
         return Estimate(np.stack([counts, sums]), variance, users, self.error_law(users))
 
     def count_error_law(self, users: int) -> CountErrorLaw:
-        """Returns the tails of a count: a key is sampled with probability 1/d, and its answer is true with P₁."""
+        """Returns the law of a count: a key is sampled with probability 1/d, and its answer is true with P₁."""
         p1, _, _ = self._factors
         return sampled_bit_error_law(users, 1 - p1, 1 / self.keys)
 

@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from os import PathLike
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from shuffledp.mechanisms.base.mechanism import Mechanism
 
@@ -33,13 +33,14 @@ ERROR_PREFIX = "mechanism file"
 PACKAGE_PREFIX = "shuffledp."
 FILES_VARIABLE = "SHUFFLEDP_MECHANISM_FILES"
 """Environment variable with the files read so far, for child processes that receive their classes or names."""
-MODULE_PREFIX = "visitor_"
+MODULE_PREFIX = "plugin_"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 _registered: dict[str, type[Mechanism]] = {}
 _files: dict[str, Path] = {}
+"""The file of each module, by its name."""
 _digests: dict[str, str] = {}
-"""By module name: the file that it was read from, and the SHA-256 of its bytes at that time."""
+"""The SHA-256 of the bytes that each module was read from, by its name."""
 
 
 def load_file(path: str | PathLike[str]) -> dict[str, type[Mechanism]]:
@@ -60,21 +61,21 @@ def load_file(path: str | PathLike[str]) -> dict[str, type[Mechanism]]:
     """
     file = Path(path).resolve()
     module = _import_file(file)
-    kinds = [kind for kind in vars(module).values() if _is_defined_in(kind, module)]
+    kinds = [kind for kind in vars(module).values() if _is_concrete(kind) and kind.__module__ == module.__name__]
     try:
         if not kinds:
             raise ValueError(
                 f"{ERROR_PREFIX}: expected {file.name} to define a Mechanism with all that it must answer, got none."
             )
-        found = _check_names_free(kinds)
+        mechanisms = _check_names_free(kinds)
     except ValueError:
         # So that the file is read again once it is corrected.
         del sys.modules[module.__name__], _files[module.__name__]
         raise
-    _registered.update(found)
+    _registered.update(mechanisms)
     if file not in _files_from_environment():
         os.environ[FILES_VARIABLE] = os.pathsep.join(map(str, [*_files_from_environment(), file]))
-    return found
+    return mechanisms
 
 
 def register(kind: type[Mechanism]) -> None:
@@ -87,22 +88,22 @@ def register(kind: type[Mechanism]) -> None:
         TypeError: If it is not one.
         ValueError: If its name is invalid or taken, or it is not a dataclass.
     """
-    if not (inspect.isclass(kind) and issubclass(kind, Mechanism)) or inspect.isabstract(kind):
+    if not _is_concrete(kind):
         raise TypeError(f"register: expected a Mechanism with all that it must answer, got {kind!r}.")
     _registered.update(_check_names_free([kind]))
 
 
 def _check_names_free(kinds: Sequence[type[Mechanism]]) -> dict[str, type[Mechanism]]:
     """Returns the classes by name; raises ValueError if a name is taken."""
-    found: dict[str, type[Mechanism]] = {}
+    by_name: dict[str, type[Mechanism]] = {}
     for kind in kinds:
         name = _check_class(kind, ERROR_PREFIX)
-        if name in found or _registered.get(name, kind) is not kind:
+        if name in by_name or _registered.get(name, kind) is not kind:
             raise ValueError(
                 f"{ERROR_PREFIX}: the name {name!r} of {kind.__name__} is taken by another class; choose another."
             )
-        found[name] = kind
-    return found
+        by_name[name] = kind
+    return by_name
 
 
 def registered_mechanisms() -> dict[str, type[Mechanism]]:
@@ -187,12 +188,12 @@ class _Finder(MetaPathFinder):
         del path, target
         if not fullname.startswith(MODULE_PREFIX):
             return None
-        known = {_module_name(file): file for file in (*_files_from_environment(), *_files.values())}
-        if fullname not in known:
+        files = {_module_name(file): file for file in (*_files_from_environment(), *_files.values())}
+        file = files.get(fullname)
+        if file is None:
             return None
-        _files[fullname] = known[fullname]
-        loader = _Loader(fullname, str(known[fullname]))
-        return importlib.util.spec_from_file_location(fullname, known[fullname], loader=loader)
+        _files[fullname] = file
+        return importlib.util.spec_from_file_location(fullname, file, loader=_Loader(fullname, str(file)))
 
 
 class _Loader(SourceFileLoader):
@@ -207,22 +208,21 @@ class _Loader(SourceFileLoader):
 sys.meta_path.append(_Finder())
 
 
-def _is_defined_in(kind: Any, module: ModuleType) -> bool:
-    """Returns True if an object of the module is a concrete mechanism that was defined there."""
-    if not (inspect.isclass(kind) and issubclass(kind, Mechanism)):
-        return False
-    return kind.__module__ == module.__name__ and not inspect.isabstract(kind)
+def _is_concrete(kind: Any) -> TypeGuard[type[Mechanism]]:
+    """Returns True for a mechanism class without abstract methods."""
+    return inspect.isclass(kind) and issubclass(kind, Mechanism) and not inspect.isabstract(kind)
 
 
 # --- Entry points and checks of a class ---
 
 
 def _find_entry_points(name: str | None = None) -> EntryPoints:
-    """Returns the entry points of our group; imports `importlib.metadata`, which is slow, only here."""
+    """Returns the entry points of the group `ENTRY_POINT_GROUP`."""
+    # A slow import, needed only here.
     from importlib import metadata
 
-    found = metadata.entry_points(group=ENTRY_POINT_GROUP)
-    return found if name is None else found.select(name=name)
+    offered = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return offered if name is None else offered.select(name=name)
 
 
 def _load_entry_point(entry: EntryPoint) -> type[Mechanism]:
@@ -231,7 +231,7 @@ def _load_entry_point(entry: EntryPoint) -> type[Mechanism]:
         kind = entry.load()
     except Exception as error:
         raise ValueError(f"{who}: {entry.value} stopped with {type(error).__name__}: {_one_line(error)}.") from error
-    if not (inspect.isclass(kind) and issubclass(kind, Mechanism)) or inspect.isabstract(kind):
+    if not _is_concrete(kind):
         raise ValueError(f"{who}: expected a Mechanism with all that it must answer, got {entry.value}.")
     if _check_class(kind, who) != entry.name:
         raise ValueError(f"{who}: expected a class of that name, got {kind.name!r}.")

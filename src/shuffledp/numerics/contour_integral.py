@@ -300,7 +300,9 @@ class ContourPlan:
     reach: int
     """Nodes beyond this index are bounded by the Gaussian factor alone."""
     peak_reach: int
-    """Nodes in (kept[-1], peak_reach] are bounded by the curvature of the only peak; 0 if unused."""
+    """Nodes from the last of ``node_indices`` up to this index are bounded by the curvature of the only peak; 0 if
+    unused.
+    """
     log_skipped: float
     """Logarithm of the bound, relative to the node 0, of each node in [0, reach] that is not kept."""
     shift_right: float
@@ -317,6 +319,7 @@ class ContourEstimate:
 
 
 def has_positive_value(law: FiniteLaw) -> bool:
+    """Returns True if some value of a law is positive."""
     return bool(law.floats()[0].max() > 0)
 
 
@@ -330,8 +333,8 @@ def make_plan(law: FiniteLaw, count: int, tolerance: float) -> ContourPlan:
     """Chooses τ, v, h and the nodes for a relative width of about ``tolerance``·z² between the certified sides.
 
     z is the number of standard deviations at which the sum must land: that is a width of ``tolerance`` in the argument
-    of a curve with a Gaussian tail. The plan is coarser if it would keep more than MOST_KEPT nodes; if even a coarse
-    plan would, it has one node.
+    of a curve with a Gaussian tail. The plan is coarser if it would sum more than ``MAX_SUMMED_NODES`` nodes; if even a
+    coarse plan would, it has one node.
     """
     tilted = _tilted_law(law, count)
     tau = tilted.peak
@@ -469,9 +472,10 @@ def _find_significant_nodes(
 ) -> NDArray[np.int64]:
     """Returns the nodes that are not provably below exp(log_skipped) of node 0, with and without t^(-2).
 
-    From squares: with n ≥ FEW and |R|^n above e^−80, |R|² > 0.08, so that n·log|R| is off by at most 6.2n times the
-    error of |R|². That is 8e·u·Σ π_j·|A_j| for the phases, e = 2^-53, which makes 5.5 times ``_phase_error`` in all,
-    and some J²·e for the rest: negligible beside the margin up to MOST_BY_MATRICES summands.
+    From squares: with n ≥ ``MIN_COUNT_FOR_FLOATS`` and |R|^n above e^−80, |R|² > 0.08, so that n·log|R| is off by at
+    most 6.2n times the error of |R|². That is 8e·u·Σ π_j·|A_j| for the phases, e = 2^-53, which makes 5.5 times
+    ``_phase_error`` in all, and some J²·e for the rest: negligible beside the margin up to ``MAX_COUNT_FOR_MATRICES``
+    summands.
     """
     u = step * scan.astype(np.float64)
     if _phase_error(tilted, weights, float(u[-1])) > 1.0:

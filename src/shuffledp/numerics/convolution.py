@@ -230,8 +230,8 @@ class TiltedSum:
     def _terms_beyond(self, x: float) -> tuple[Floats, Floats, float]:
         """Returns values and distances of the relevant grid points beyond x, and the relative error of a sum over them.
 
-        Points so far away that the tilt makes them worth less than exp(−FARTHEST) are omitted; all of them together
-        have a tilted mass of less than 2.
+        Points so far away that the tilt makes them worth less than exp(−``MAX_SUM_DISTANCE``) are omitted; all of them
+        together have a tilted mass of less than 2.
         """
         if x < self.least:
             raise ValueError(f"TiltedSum: x must be at least {self.least!r}, got {x!r}.")
@@ -244,7 +244,7 @@ class TiltedSum:
         error = self.relative_error + UNIT_ROUNDOFF * (
             2 * len(gaps) + 16 * (abs(self.log_scale) + self.tilt * abs(x) + 100)
         )
-        # A distance is off by one rounding, and tilt·distance is at most about FARTHEST.
+        # A distance is off by one rounding, and tilt·distance is at most about MAX_SUM_DISTANCE.
         return self.values[start:end][keep], gaps[keep], error + 32 * UNIT_ROUNDOFF * MAX_SUM_DISTANCE
 
 

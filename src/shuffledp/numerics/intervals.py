@@ -94,7 +94,7 @@ def compute_until_narrow(compute: Callable[[], tuple[arb, arb]], bits: int) -> t
             if value.is_finite() and value.rad() <= abs(value.mid()) * RELATIVE_WIDTH:
                 return value, other
         bits *= 2
-    raise NumericalError(f"No digit is certain at {MAX_PRECISION_BITS} bits; please report the parameters.")
+    raise NumericalError(f"numerics: no digit is certain at {MAX_PRECISION_BITS} bits; please report the parameters.")
 
 
 def gaussian_tail_sum(rate: arb, start: int) -> arb:

@@ -4,9 +4,9 @@ Five methods return a certified ``Bracket``; the cheapest sufficient one is take
 
 - no value is positive: D = 0;
 - ``enumeration``: few enough count vectors;
-- ``walk``, a binomial recurrence: at most three values and few enough counts to visit;
-- ``duplicate walk``, a recurrence over pairs of counts: four values and few enough pairs to visit;
-- ``contour``, a contour integral: everything else, at a cost that does not grow with n.
+- ``recurrence`` over the counts: at most three values and few enough counts to visit;
+- ``double recurrence`` over pairs of counts: four values and few enough pairs to visit;
+- ``contour`` integral: everything else, at a cost that does not grow with n.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def bracket_by_recurrence(law: FiniteLaw, count: int, log_mass: float) -> Bracke
         return _sum_recurrence(values, count, span), span.outside * values.top * count
 
     total, left_out = compute_until_narrow(compute, FIRST_BITS)
-    return Bracket(total.lower(), (total + left_out).upper(), "walk")
+    return Bracket(total.lower(), (total + left_out).upper(), "recurrence")
 
 
 def _sum_recurrence(values: ThreePointLaw, count: int, span: Window) -> arb:
@@ -135,7 +135,7 @@ def _sum_recurrence(values: ThreePointLaw, count: int, span: Window) -> arb:
 
 
 def _thresholds(values: ThreePointLaw, count: int, span: Window) -> Iterator[tuple[int, int, bool]]:
-    """Yields (c, k_c, tied) from the largest c down, k_c at least 0; tied if low_c cannot be told from an integer.
+    """Yields (c, k_c, tied) from the largest c down, k_c at least 0; tied if low_c may be an integer.
 
     At a tie k_c is the integer itself: the sum there is a ball around 0, and its whole size is added as doubt.
     """
@@ -223,7 +223,7 @@ def bracket_by_double_recurrence(law: FiniteLaw, count: int, log_mass: float) ->
         return total, outside * values.top * count
 
     total, left_out = compute_until_narrow(compute, FIRST_BITS)
-    return Bracket(total.lower(), (total + left_out).upper(), "double walk")
+    return Bracket(total.lower(), (total + left_out).upper(), "double recurrence")
 
 
 def _conditional_mean(values: FourPointLaw, count: int, c: int, span: Window) -> arb:
@@ -350,7 +350,7 @@ LOG_NEGLIGIBLE_VALUE = -720.0
 MAX_FULL_RECURRENCE_COUNT = 400
 """Up to this n the recurrence visits every count and needs no estimate to choose its window."""
 LOG_WINDOW_MARGIN = 40.0
-"""A window omits e^LEFT_OUT times less than the result."""
+"""A window omits the exponential of this times less than the result."""
 SEARCH_TOLERANCE = 1e-5
 CERTIFIED_TOLERANCE = 5e-10
 BATCH_TOLERANCE = 4e-6
@@ -359,9 +359,9 @@ FLOAT_ROUNDING_TOLERANCE = 4e-9
 SMOOTHING_ROUNDING_SHARE = 0.01
 """Limits of the contour's relative width and rounding.
 
-The first three are the relative width in x while searching, in a certified value, and in one of many. OUTGROWN is how
-much wider than its first bracket a shared plan may become. The last two are the relative rounding, and its share of
-the cost of smoothing, up to which a sum in floats replaces one in balls.
+The first three are the relative width in x while searching, in a certified value, and in one of many. The fourth is
+the factor by which a shared plan may become wider than its first bracket. The last two are the relative rounding, and
+its share of the cost of smoothing, up to which a sum in floats replaces one in balls.
 """
 
 
@@ -522,7 +522,7 @@ def _bracket_single_value(law: FiniteLaw, count: int) -> Bracket:
 
 
 def _bracket_nonpositive(law: FiniteLaw, count: int) -> Bracket:
-    """Returns 0 as a bracket; if a value cannot be told from 0, at most its ball's upper end times count."""
+    """Returns 0 as a bracket; if a value cannot be distinguished from 0, at most its ball's upper end times count."""
     with precision(4 * FLOAT_VIEW_BITS):
         most = arb(0)
         for value, _ in law.atoms():

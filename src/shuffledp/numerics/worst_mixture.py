@@ -121,7 +121,7 @@ GUARD_BITS = 128
 LOG_TRUNCATION_ERROR = 17.0
 """Negative logarithm of the planned truncation error, relative to node 0."""
 LOG_NODE_CUTOFF = 30.0
-"""Nodes whose size is below e^−CUT of node 0 are not evaluated one by one."""
+"""Nodes whose size is below the exponential of minus this, relative to node 0, are not evaluated one by one."""
 ALIAS_DISTANCE = 8.0
 """Distance to the next alias, in standard deviations of the tilted sum."""
 MAX_NODES = 12_000
@@ -477,7 +477,7 @@ class _Simplex:
     def _node_errors(self) -> Floats:
         """Bounds of the errors of each node's exponent and phase, for the most summands."""
         nodes, most = self.nodes, float(self.counts.max())
-        # |Σ c·log M| is below 4·count·doubt/UNIT/330, whose rounding is far below the doubt itself.
+        # |Σ c·log M| is below 4·count·doubt/(330·UNIT_ROUNDOFF), whose rounding is far below the doubt itself.
         own = most * nodes.error.max(axis=0)
         return np.asarray(
             1.05 * own + 24 * UNIT_ROUNDOFF * (self.gaussian + self.rotation + self.shrinking) + 96 * UNIT_ROUNDOFF

@@ -28,14 +28,16 @@ from shuffledp.tasks.domain import PLAN_PREFIX
 
 
 MIN_GAUSSIAN_DISTANCE, MAX_GAUSSIAN_DISTANCE = 1e-9, 1e3
+"""Range of the search for the distance between two unit normals."""
 
 
 @dataclass(frozen=True)
 class CentralBaseline:
-    """The standard error of each component if a curator added noise to the exact result, and the kind of noise."""
+    """The standard error of each component if a trusted curator adds noise to the exact result."""
 
     standard_error: float
     noise: str
+    """The kind of noise."""
 
 
 def compute_central_baseline(sensitivity: Sensitivity, target: Target, rounds: int) -> CentralBaseline:
@@ -64,7 +66,7 @@ def _gaussian_distance(target: Target) -> float:
 MAX_DELTA = 0.5
 LOCAL, SHUFFLER, NOISE = "local", "shuffler", "shuffler-noise"
 TRUST_ASSUMPTIONS = (LOCAL, SHUFFLER, NOISE)
-"""Trust assumptions of a plan: a local ε that holds even against the shuffler, the shuffler alone, or also its noise.
+"""Trust assumptions of a plan: none (a local ε even against the shuffler), the shuffler, or the shuffler and its noise.
 """
 
 
@@ -112,7 +114,7 @@ class Limits:
             return None
         local = mechanism.local_epsilon
         if local is None:
-            return "a message alone keeps no local ε; the shuffler must be trusted"
+            return "has no local ε; the shuffler must be trusted"
         return None if local <= self.epsilon_local else f"needs local ε = {local:.4g}"
 
 
@@ -129,16 +131,15 @@ class Goal:
     population: str = "everyone"
     """The name of the population in the ledger."""
     rests_on: str = LOCAL
-    """The winner that becomes the plan: the best with a local ε, by the shuffler alone, or with the shuffler's noise.
-    """
+    """The trust assumption of the mechanism that becomes the plan."""
     minimum: int | None = None
     """The smallest number of users with whom the target must be met; None for all of them."""
     colluding: int = 0
     """The number of those who collude with the analyst and hide nobody."""
     target_distances: DistanceMatrix | None = None
-    """The target ε of every two values, if near ones are protected better than far ones."""
+    """The target ε of every two values, if near values are protected more strongly than distant ones."""
     effort: str = QUICK_EFFORT
-    """The bounds that may prove the target: those that take milliseconds, or all."""
+    """The bounds that may prove the target: "quick" for those that take milliseconds, or "full" for all."""
     of: int | None = None
     """The number of people from whom the users of a round are drawn; None if they are always the same."""
     rate: str | None = None
@@ -151,28 +152,26 @@ class Goal:
                 f"{validation.format_value(self.rests_on)}."
             )
         check_effort(PLAN_PREFIX, self.effort)
-        with validation.relabel_errors(PLAN_PREFIX, "Schedule"):
-            object.__setattr__(self, "users", self.schedule.expected_users)
-        object.__setattr__(self, "rounds", self.schedule.rounds)
+        with validation.relabel_errors(PLAN_PREFIX, "Participation"):
+            object.__setattr__(self, "users", self.participation.expected_users)
+        object.__setattr__(self, "rounds", self.participation.rounds)
         minimum, colluding = check_honest_users(self.users, self.minimum, self.colluding)
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "colluding", colluding)
-        if self.target_distances is not None and self.schedule.is_sampled:
-            raise ValueError(
-                f"{PLAN_PREFIX}: target distances are for all users, not for those who are drawn out of more."
-            )
+        if self.target_distances is not None and self.participation.is_sampled:
+            raise ValueError(f"{PLAN_PREFIX}: target distances are for all users, not for a sample of them.")
 
     def with_task_settings(self) -> Goal:
-        """Returns the goal with the task's own settings chosen for this target."""
-        inner, limits = self.inner_target, self.limits
+        """Returns the goal with the task's settings chosen for this target."""
+        target, limits = self.inner_target, self.limits
         needs = Needs(
-            self.users, inner.epsilon, inner.delta, self.rounds, limits.bits, limits.messages, self.rests_on == NOISE
+            self.users, target.epsilon, target.delta, self.rounds, limits.bits, limits.messages, self.rests_on == NOISE
         )
         task = self.task.choose_settings(needs)
         return self if task is self.task else replace(self, task=task)
 
     @cached_property
-    def schedule(self) -> Participation:
+    def participation(self) -> Participation:
         """The participation in each round, and the number of rounds."""
         return Participation.from_document(
             {"users": self.users, "of": self.of, "rate": self.rate, "rounds": self.rounds}
@@ -180,10 +179,9 @@ class Goal:
 
     @property
     def least_participation(self) -> Participation:
-        """The schedule with which the target must be met: that of the fewest users."""
-        return (
-            self.schedule if self.minimum is None else self.schedule.with_respondents(self.minimum, self.target.delta)
-        )
+        """The participation of the fewest users with whom the target must be met."""
+        planned = self.participation
+        return planned if self.minimum is None else planned.with_respondents(self.minimum, self.target.delta)
 
     @property
     def fewest(self) -> int:
@@ -191,44 +189,48 @@ class Goal:
         return self.users if self.minimum is None else self.minimum
 
     def build_pair_targets(self, mechanism: Mechanism) -> PairTargets | None:
-        """Returns the targets of pairs, if there are any; raises ValueError if the mechanism has no distances."""
+        """Returns the targets of pairs of values; None if there are none.
+
+        Raises ValueError if the mechanism has no distances.
+        """
         if self.target_distances is None:
             return None
         return PairTargets(self.target_distances, mechanism, self.target.delta, self.rounds)
 
     def describe_users(self) -> str:
         """Returns a text of the number of users."""
-        least = "" if self.minimum is None else f" ({self.minimum:,} at the least)"
-        drawn = f" (drawn: {self.schedule.describe()})" if self.schedule.is_sampled else ""
-        lost = f", {self.colluding:,} colluding" if self.colluding else ""
-        return f"{self.users:,} users{least}{drawn}{lost}"
+        minimum = "" if self.minimum is None else f" (at least {self.minimum:,})"
+        drawn = f" (drawn: {self.participation.describe()})" if self.participation.is_sampled else ""
+        colluding = f", {self.colluding:,} colluding" if self.colluding else ""
+        return f"{self.users:,} users{minimum}{drawn}{colluding}"
 
     @cached_property
     def central_baseline(self) -> CentralBaseline:
         """The error of a trusted curator with the same users."""
-        found = []
+        baselines = []
         for sensitivity, factor in self.task.curator_statistics(self.users):
-            one = compute_central_baseline(sensitivity, self.inner_target, self.rounds)
-            found.append(CentralBaseline(one.standard_error * factor, one.noise))
-        return min(found, key=lambda one: one.standard_error)
+            baseline = compute_central_baseline(sensitivity, self.inner_target, self.rounds)
+            baselines.append(replace(baseline, standard_error=baseline.standard_error * factor))
+        return min(baselines, key=lambda baseline: baseline.standard_error)
 
     @property
     def inner_target(self) -> Target:
-        """The approximate target of the drawn users themselves, used only to choose settings that are then proved."""
-        share = float(self.schedule.share)
+        """The approximate target without the amplification by sampling, for choosing settings that are then proved."""
+        share = float(self.participation.share)
+        if share == 1:
+            return self.target
         epsilon = math.log1p(math.expm1(min(self.target.epsilon, MAX_EPSILON)) / share)
-        return Target(epsilon, min(MAX_DELTA, self.target.delta / share)) if share < 1 else self.target
+        return Target(epsilon, min(MAX_DELTA, self.target.delta / share))
 
     def usable_mechanisms(self) -> Iterator[tuple[str, type[Mechanism]]]:
-        """Yields the names and classes of the mechanisms that can do the task, those with wrappers included."""
+        """Yields the names and classes of the mechanisms that can do the task, also inside wrappers."""
         for name, kind in (catalogue.all_mechanisms() | plugins.registered_mechanisms()).items():
             if self.task.can_use(kind) and kind.has_numeric_settings:
                 yield name, kind
                 yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.wrapper_candidates(kind.examples()[0]))
 
     def find_mechanisms(self, name: str) -> list[tuple[str, type[Mechanism]]]:
-        """Returns the name and class of one mechanism, given by any of its names and with any wrappers."""
+        """Returns the canonical name and the class of the mechanism with this name; empty if the task cannot use it."""
         name = catalogue.canonical_name(name)
         wrappers, inner = catalogue.split_wrappers(name)
-        every = [known for known in self.usable_mechanisms() if known[0] == (inner if wrappers else name)]
-        return [(name, kind) for _, kind in every]
+        return [(name, kind) for known, kind in self.usable_mechanisms() if known == (inner if wrappers else name)]

@@ -12,12 +12,12 @@
     }
 
 ``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local. If
-the users of a round are drawn, ``of`` is the number of people from whom, and ``rate`` the probability of each if a coin
-flip decides; ``users`` is then the expected number. If the target must hold with fewer users, some of them colluding,
-``minimum`` and ``colluding`` are these numbers. If every two values have a target ε of their own, ``target_distances``
-has a row of them for each value. ``effort`` is "full" if bounds that take seconds were used. The file holds all
-settings in force, so that a plan runs as planned whatever later defaults are, and the version that wrote it. ``check``
-is a SHA-256 of the rest: a changed file is refused, and one written by hand needs none.
+the users of a round are a sample, ``of`` is the number of people from whom they are drawn; if each person takes part by
+a coin flip, ``rate`` is the probability and ``users`` the expected number. ``minimum`` is the smallest number of users
+with whom the target must hold, ``colluding`` the number of those who collude. ``target_distances`` is the matrix of the
+target ε of every two values. ``effort`` is "full" if bounds that take seconds were used. The file holds all settings in
+force, so that later defaults do not change the plan, and the version that wrote it. ``check`` is a SHA-256 of the rest:
+a changed file is rejected; a file written by hand needs no check.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from shuffledp._core import validation
+from shuffledp._core import __version__, validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import PrintableResult, format_average, format_exact, format_rounded_up, format_settings
 from shuffledp._core.validation import Floats
-from shuffledp._core.version import __version__
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.metric_amplification import PairProofs
 from shuffledp.bounds.participation import Participation
@@ -54,12 +54,12 @@ from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 # --- Targets for pairs of values ---
 
 
-def parse_target_distances(given: Any) -> DistanceMatrix | None:
-    """Converts target distances, given as such or as a table, or None."""
-    if given is None or isinstance(given, DistanceMatrix):
-        return given
+def parse_target_distances(distances: Any) -> DistanceMatrix | None:
+    """Converts a table of target distances to a matrix; returns a matrix or None as it is."""
+    if distances is None or isinstance(distances, DistanceMatrix):
+        return distances
     with validation.relabel_errors("plan", "DistanceMatrix"):
-        return DistanceMatrix(given)
+        return DistanceMatrix(distances)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class PairTargets(ValueObject):
     def describe(self) -> str:
         """Returns a short text of the targets."""
         least, most = self.target.smallest_distance, self.target.diameter
-        return f"an ε of their own, from {least:.6g} to {most:.6g}"
+        return f"an ε for each pair, from {least:.6g} to {most:.6g}"
 
     def check_targets(self, honest: int) -> None:
         """Raises NotApplicable if a pair misses its target."""
@@ -129,8 +129,8 @@ class PairTargets(ValueObject):
         """Describes the pair that misses its target."""
         a, b = pair
         return (
-            f"values {a} and {b} are promised ε = {float(self.target.matrix[a, b]):.6g}, which {honest:,} users do not "
-            f"prove for the local distances; solve the metric for so many users"
+            f"values {a} and {b} have the target ε = {float(self.target.matrix[a, b]):.6g}, which cannot be proved for "
+            f"the local distances with {honest:,} users; solve the metric for this number of users"
         )
 
 
@@ -145,26 +145,29 @@ OPTIONAL_FIELDS: dict[str, Any] = {
 }  # fmt: skip
 """Fields that a file may omit, with their defaults."""
 PLAN_FIELDS = ("format", "version", "task", "mechanism", "users", "epsilon", "delta", *OPTIONAL_FIELDS)
-UNCONVERTED_FIELDS = ("users", "epsilon", "delta", "bound", "population", "rounds")
+UNCONVERTED_FIELDS = (
+    "users", "epsilon", "delta", "bound", "population", "rounds", "minimum", "colluding", "target_distances", "effort",
+    "rate", "read_from_data",
+)  # fmt: skip
 
 
 def check_honest_users(users: int, minimum: int | None, colluding: int) -> tuple[int | None, int]:
-    """Checks ``minimum``, normalised to None if it is all users, and ``colluding``.
+    """Returns the minimum, None if it is all users, and the number of colluding users.
 
     Raises ValueError if no honest user is left.
     """
     if minimum is not None:
         minimum = validation.count("plan", "minimum", minimum)
         if minimum > users:
-            raise ValueError(f"plan: minimum must be at most the {users} users that are planned for, got {minimum}.")
+            raise ValueError(f"plan: minimum must be at most the {users} planned users, got {minimum}.")
     least, lost = minimum or users, validation.count("plan", "colluding", colluding, at_least=0)
     if lost >= least:
-        raise ValueError(f"plan: colluding must be below the {least} users who take part at the least, got {lost}.")
+        raise ValueError(f"plan: colluding must be below the {least} users of the minimum, got {lost}.")
     return None if least == users else least, lost
 
 
 def current_software() -> dict[str, str]:
-    """Returns this software's version, for a plan that is made now."""
+    """Returns the version of this software, for a new plan."""
     return {"shuffledp": __version__}
 
 
@@ -190,8 +193,8 @@ class Plan(PrintableResult):
             distances; None if all have the same target.
         effort: Bounds that prove the guarantee: "quick" ones, or "full" for all of them.
         out_of: Number of people from whom the users of a round are drawn; None if they are always the same.
-        rate: Probability with which each of them takes part, if a coin flip decides; it determines ``users``.
-        read_from_data: Parts of the domain that were read from users' data, which no guarantee covers: every report
+        rate: Probability that each of these people takes part, if a coin flip decides; it determines ``users``.
+        read_from_data: Parts of the domain that were read from users' data. No guarantee covers them, and every report
             says so.
 
     Raises:
@@ -238,13 +241,14 @@ class Plan(PrintableResult):
             if not isinstance(text, str) or not text.strip():
                 raise TypeError(f"plan: {name} must be a text, got {text!r}.")
         object.__setattr__(self, "users", validation.count("plan", "users", self.users))
-        self._check_schedule()
+        self._check_participation()
         minimum, colluding = check_honest_users(self.users, self.minimum, self.colluding)
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "colluding", colluding)
         object.__setattr__(self, "epsilon", validation.positive_finite("plan", "epsilon", self.epsilon))
         object.__setattr__(self, "delta", validation.open_probability("plan", "delta", self.delta))
-        object.__setattr__(self, "promise", {key: _check_promise(key, number) for key, number in self.promise.items()})
+        promise = {key: validation.real("plan", f"promise {key!r}", number) for key, number in self.promise.items()}
+        object.__setattr__(self, "promise", promise)
         kinds = {name: type(value) for name, value in self.ledger.items()}
         if kinds not in ({}, {"id": str, "entry": int, "head": str}):
             raise ValueError('plan: ledger must have a text "id", a whole number "entry" and a text "head".')
@@ -256,27 +260,32 @@ class Plan(PrintableResult):
         # Raises an error if the targets of pairs do not suit the mechanism.
         _ = self.pair_targets
 
-    def _check_schedule(self) -> None:
-        """Normalises participation: a rate as a decimal, and the number of users that follows from it."""
-        with validation.relabel_errors("plan", "Schedule"):
-            schedule = self.schedule
-        if schedule.is_sampled and self.target_distances is not None:
-            raise ValueError("plan: target distances are for all users, not for those who are drawn out of more.")
-        if self.rate is not None and self.users != schedule.expected_users:
-            raise ValueError(
-                f"plan: users must be the {schedule.expected_users} that follow from of and rate, got {self.users}."
-            )
-        object.__setattr__(self, "rounds", schedule.rounds)
-        drawn = schedule.sampling_document()
-        object.__setattr__(self, "out_of", drawn.get("of"))
-        object.__setattr__(self, "rate", drawn.get("rate"))
+    def _check_participation(self) -> None:
+        """Normalises the participation: a rate becomes a decimal, and determines the number of users."""
+        with validation.relabel_errors("plan", "Participation"):
+            participation = self.participation
+        if participation.is_sampled and self.target_distances is not None:
+            raise ValueError("plan: target distances are for all users, not for a sample of them.")
+        expected = participation.expected_users
+        if self.rate is not None and self.users != expected:
+            raise ValueError(f"plan: users must be {expected}, which follows from of and rate, got {self.users}.")
+        object.__setattr__(self, "rounds", participation.rounds)
+        sampling = participation.sampling_document()
+        object.__setattr__(self, "out_of", sampling.get("of"))
+        object.__setattr__(self, "rate", sampling.get("rate"))
 
     @cached_property
-    def schedule(self) -> Participation:
+    def participation(self) -> Participation:
         """The participation in each round, and the number of rounds."""
         return Participation.from_document(
             {"users": self.users, "of": self.out_of, "rate": self.rate, "rounds": self.rounds}
         )
+
+    @property
+    def schedule(self) -> Participation:
+        """Deprecated: the old name of ``participation``."""
+        warnings.warn("Plan.schedule is now called Plan.participation.", DeprecationWarning, stacklevel=2)
+        return self.participation
 
     @cached_property
     def pair_targets(self) -> PairTargets | None:
@@ -292,7 +301,7 @@ class Plan(PrintableResult):
         return hash((self.mechanism.name, self.users, self.epsilon, self.delta))
 
     def _comparable_document(self) -> dict[str, Any]:
-        """Returns all that determines the collection; defaults are the same plan, given or omitted."""
+        """Returns everything that determines the collection."""
         return self.document() | {"software": None, "ledger": None}
 
     def identity(self, round_number: int = 1) -> str:
@@ -311,27 +320,26 @@ class Plan(PrintableResult):
             ValueError: If the plan has no such round.
         """
         self.task.check_planned_round(round_number, self.rounds)
-        parts = {
-            "task": self.task.to_document(), "mechanism": self.mechanism.to_document(), "population": self.population,
-            "round": round_number,
-        }  # fmt: skip
-        return hashlib.sha256(IDENTITY_TAG + _canonical(parts)).hexdigest()
+        return hashlib.sha256(IDENTITY_TAG + _canonical(self._shared_parts() | {"round": round_number})).hexdigest()
 
     @cached_property
     def fingerprint(self) -> str:
-        """The hash, in 64 hexadecimal digits, that all rounds share: of task, domain, mechanism and population."""
-        parts = {
+        """A hash of task, domain, mechanism and population, the same for all rounds: 64 hexadecimal digits."""
+        return hashlib.sha256(FINGERPRINT_TAG + _canonical(self._shared_parts())).hexdigest()
+
+    def _shared_parts(self) -> dict[str, Any]:
+        """Returns everything that determines the meaning of messages, except the round."""
+        return {
             "task": self.task.to_document(),
             "mechanism": self.mechanism.to_document(),
             "population": self.population,
         }
-        return hashlib.sha256(FINGERPRINT_TAG + _canonical(parts)).hexdigest()
 
     @property
     def round_numbers(self) -> Sequence[int]:
         """The rounds that can be collected with this plan: all of them, but only one of a search."""
-        asked = self.task.only_round
-        return range(1, self.rounds + 1) if asked is None else (asked,)
+        only = self.task.only_round
+        return range(1, self.rounds + 1) if only is None else (only,)
 
     def find_round(self, identity: str) -> int | None:
         """Returns the round that messages belong to.
@@ -402,7 +410,7 @@ class Plan(PrintableResult):
             "bound": self.bound,
             "promise": dict(self.promise),
             # Defaults are not written, so that plans that use none of these fields keep their files.
-            **self.schedule.sampling_document(),
+            **self.participation.sampling_document(),
             **({} if self.minimum is None else {"minimum": self.minimum}),
             **({"colluding": self.colluding} if self.colluding else {}),
             **({} if self.target_distances is None else {"target_distances": self.target_distances.matrix.tolist()}),
@@ -501,48 +509,38 @@ class Plan(PrintableResult):
             raise ValueError(f"plan: expected version {VERSION}, got {version!r}{hint}.")
         if "check" in document and document["check"] != _checksum(document):
             raise ValueError(
-                'plan: the file is not as it was written; plan anew, or take the line "check" out to use it as it is.'
+                'plan: the file was changed since it was written; plan again, or delete "check" to use it as it is.'
             )
         fields = _check_fields("the plan", OPTIONAL_FIELDS | document, PLAN_FIELDS)
         with validation.relabel_errors("plan", domain.TASK_PREFIX):
-            task, mechanism = (
-                registry.read_task(_check_mapping("task", fields["task"])),
-                _read_mechanism(fields["mechanism"]),
-            )
+            task = registry.read_task(_check_mapping("task", fields["task"]))
+            mechanism = _read_mechanism(fields["mechanism"])
+        mappings: dict[str, Any] = {
+            name: _check_mapping(name, fields[name]) for name in ("promise", "software", "ledger")
+        }
         return cls(
-            task,
-            mechanism,
-            promise=_check_mapping("promise", fields["promise"]),
-            software=_check_mapping("software", fields["software"]),
-            ledger=_check_mapping("ledger", fields["ledger"]),
-            minimum=fields["minimum"],
-            colluding=fields["colluding"],
-            target_distances=fields["target_distances"],
-            effort=fields["effort"],
-            out_of=fields["of"],
-            rate=fields["rate"],
-            read_from_data=fields["read_from_data"],
-            **{name: fields[name] for name in UNCONVERTED_FIELDS},
+            task, mechanism, out_of=fields["of"], **mappings, **{name: fields[name] for name in UNCONVERTED_FIELDS}
         )
 
     # --- Text ---
 
     def conditions(self) -> tuple[str, ...]:
         """Returns the conditions under which the guarantee holds."""
-        some_stay_away = self.schedule.is_sampled and self.minimum is not None
-        schedule = self.schedule.with_respondents(self.fewest, self.delta) if some_stay_away else self.schedule
-        return conditions(self.mechanism, schedule, colluding=self.colluding)
+        participation = self.participation
+        if participation.is_sampled and self.minimum is not None:
+            participation = participation.with_respondents(self.minimum, self.delta)
+        return conditions(self.mechanism, participation, colluding=self.colluding)
 
     def summary(self) -> list[tuple[str, str]]:
         """Returns the headings and texts of the summary."""
         settings = format_settings(self.mechanism.to_document()["settings"])
         local = self.mechanism.local_epsilon
         rounds = "" if self.rounds == 1 else f", over {self.rounds:,} rounds"
-        promised = self.promise.get("standard_error")
+        expected_error = self.promise.get("standard_error")
         return [
             ("users", f"{self.users:,} ({self.population})"),
-            *([("drawn", self.schedule.describe())] if self.schedule.is_sampled else []),
-            *([] if self.minimum is None else [("at the least", f"{self.minimum:,}")]),
+            *([("drawn", self.participation.describe())] if self.participation.is_sampled else []),
+            *([] if self.minimum is None else [("minimum", f"{self.minimum:,}")]),
             *([("colluding", f"{self.colluding:,}, who hide nobody")] if self.colluding else []),
             ("target", f"ε = {format_exact(self.epsilon)}, δ = {format_exact(self.delta)}{rounds}"),
             *([] if self.pair_targets is None else [("target of two values", self.pair_targets.describe())]),
@@ -550,7 +548,7 @@ class Plan(PrintableResult):
             ("local ε", "none: the shuffler must be trusted" if local is None else format_rounded_up(local)),
             *([("noise", "drawn by the shuffler")] if self.mechanism.message_plan.has_shuffler_noise else []),
             ("sends", f"{format_average(self.mechanism.message_bits * self.mechanism.messages_per_user)} bits a user"),
-            *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
+            *([] if expected_error is None else [("expected error", f"{expected_error:.4g} {self.task.unit}")]),
             *self.task.describe_promises(self.promise),
         ]
 
@@ -567,36 +565,34 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
     """Serialises a document to bytes that do not depend on its layout."""
-    told = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return told.encode("utf-8", "surrogatepass")
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 # --- Reading ---
 
 
-def _read_mechanism(given: Any) -> Mechanism:
-    document = _check_fields("mechanism", {"settings": {}, "epsilon": None} | _check_mapping("mechanism", given),
-                       ("name", "epsilon", "settings"))  # fmt: skip
+def _read_mechanism(value: Any) -> Mechanism:
+    document = _check_fields(
+        "mechanism", {"settings": {}, "epsilon": None} | _check_mapping("mechanism", value),
+        ("name", "epsilon", "settings"),
+    )  # fmt: skip
     name = document["name"]
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"plan: mechanism must be a text, got {name!r}.")
-    settings, local = _check_mapping("settings", document["settings"]), document["epsilon"]
-    if local not in (None, "inf"):
-        validation.real("plan", "the mechanism's epsilon", local)
-    known = {key: value for key, value in settings.items() if value is not None}
-    found: Mechanism = _with_plan_prefix(catalogue.from_document, document | {"settings": known})
-    return found
+    settings = _check_mapping("settings", document["settings"])
+    if document["epsilon"] not in (None, "inf"):
+        validation.real("plan", "the mechanism's epsilon", document["epsilon"])
+    known = {key: setting for key, setting in settings.items() if setting is not None}
+    mechanism: Mechanism = _with_plan_prefix(catalogue.from_document, document | {"settings": known})
+    return mechanism
 
 
-def _with_plan_prefix(build: Any, given: Any) -> Any:
+def _with_plan_prefix(build: Callable[[Any], Any], argument: Any) -> Any:
     try:
-        return build(given)
+        return build(argument)
     except (ValueError, TypeError) as error:
         raise ValueError(f"plan: {error}") from None
-
-
-def _check_promise(key: str, number: Any) -> float:
-    return validation.real("plan", f"promise {key!r}", number)
 
 
 def _refuse_constant(text: str) -> Any:

@@ -44,7 +44,7 @@ def plan(
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Calibrates every mechanism that can do a task to a privacy target, and ranks them by error.
+    """Calibrates every mechanism that is able to do a task to a privacy target, and ranks them by error.
 
     ``ranking.best.plan`` is ready for ``simulate`` and ``collect``, and ``ranking.best.plan.save(path)`` writes it.
 
@@ -53,10 +53,11 @@ def plan(
         users: Number of users in each round.
         epsilon: Target of the central ε over all rounds.
         delta: Target of δ over all rounds.
-        rounds: Number of rounds. In each the same users answer, or as many as are secretly drawn.
+        rounds: Number of rounds, with the same users or a new secret sample in each.
         of: Number of people from whom the users of a round are drawn, as in ``Participation``; None if they are always
             the same.
-        rate: Probability with which each of them takes part, as in ``Participation``; None for a fixed number of users.
+        rate: Probability that each of these people takes part, as in ``Participation``; None for a fixed number of
+            users.
         max_bits: Largest number of bits that a user may send; None for no limit.
         max_messages: Largest number of messages that a user may send; None for no limit.
         local_epsilon_at_most: Local ε that every message must guarantee even without the shuffler; None for no limit.
@@ -68,14 +69,14 @@ def plan(
         minimum: Smallest number of users with whom the target must be met; errors are still stated for ``users``. None
             for all of them.
         colluding: Number of those users who collude with the analyst and hide nobody.
-        settings: Settings of a mechanism that is a table, such as "padded-exponential" on a local metric, which is
-            taken as it is, without a search.
+        settings: Settings of a mechanism that is a table, such as "padded-exponential" on a local metric; it is used
+            without a search.
         target_distances: Target ε of every two values, one row for each value, as in the target of a solved metric;
-            only with such a table. Each pair is proved.
+            only with such a table. Every pair is proved.
         effort: "quick" to compare mechanisms by bounds that take milliseconds; "full" to calibrate the best ones with a
-            local ε again by all bounds, which leaves room for less noise.
-        workers: Number of processes that share the work. None starts as many as are worthwhile, which a script may do
-            only below ``if __name__ == "__main__"``.
+            local ε again by all bounds, so that less noise suffices.
+        workers: Number of processes that share the work. None starts as many as are useful, which a script may do only
+            below ``if __name__ == "__main__"``.
         progress: Receiver of progress reports.
 
     Returns:
@@ -94,21 +95,21 @@ def plan(
     if not isinstance(task, Task):
         raise TypeError(f"plan: task must be a task, such as tasks.Frequency(10), got {task!r}.")
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
-    with validation.relabel_errors("plan", "Target", "Schedule"):
+    with validation.relabel_errors("plan", "Target", "Participation"):
         target = Target(epsilon, delta)  # type: ignore[arg-type]
-        schedule = Participation(users, of, rate, rounds)  # type: ignore[arg-type]
+        participation = Participation(users, of, rate, rounds)  # type: ignore[arg-type]
     pairs = parse_target_distances(target_distances)
     check_effort("plan", effort)
     goal = Goal(
-        task, schedule.expected_users, target, schedule.rounds, limits, population, rests_on, minimum,  # type: ignore[arg-type]
-        colluding, pairs, **schedule.sampling_document(),  # type: ignore[arg-type]
+        task, participation.expected_users, target, participation.rounds, limits, population, rests_on, minimum,  # type: ignore[arg-type]
+        colluding, pairs, **participation.sampling_document(),  # type: ignore[arg-type]
     )  # fmt: skip
-    told = Progress() if progress is None else progress
+    progress = Progress() if progress is None else progress
     if task.questions:
-        return rank_survey(replace(goal, effort=effort), mechanism, settings, workers, told)
+        return rank_survey(replace(goal, effort=effort), mechanism, settings, workers, progress)
     goal = goal.with_task_settings()
-    waiting = build_trials(goal, mechanism, settings)
-    with told.step("calibrating", len(waiting)) as advance:
-        outcomes = list(run_jobs(waiting, choose_worker_count(waiting) if workers is None else workers, advance))
+    trials = build_trials(goal, mechanism, settings)
+    with progress.step("calibrating", len(trials)) as advance:
+        outcomes = list(run_jobs(trials, choose_worker_count(trials) if workers is None else workers, advance))
     ranking = Ranking.from_outcomes(goal, outcomes)
-    return ranking if effort == QUICK_EFFORT else recalibrate_best(ranking, waiting, told)
+    return ranking if effort == QUICK_EFFORT else recalibrate_best(ranking, trials, progress)

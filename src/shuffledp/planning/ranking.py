@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-    from shuffledp.mechanisms.base.mechanism import Mechanism
-
-
 Result = TypeVar("Result", covariant=True)
 MAX_RECALIBRATED, MAX_RECALIBRATED_ERROR_RATIO = 3, 1.25
 """Largest number of mechanisms that all bounds calibrate again, and the largest multiple of the smallest error."""
@@ -49,7 +46,7 @@ THREAD_VARIABLES = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def build_trials(goal: Goal, only: str | None = None, settings: Mapping[str, Any] | None = None) -> list[Trial]:
-    """Returns the trials of all mechanisms, or of ``only`` one; a table is taken with its ``settings``."""
+    """Returns the trials of all mechanisms, or of ``only`` one; ``settings`` are those of a table."""
     kind = None if only is None else catalogue.find(only)
     if kind is not None and kind.table_setting:
         return [_build_table_trial(goal, kind, settings or {})]
@@ -57,28 +54,29 @@ def build_trials(goal: Goal, only: str | None = None, settings: Mapping[str, Any
         raise ValueError("plan: settings are searched, unless the mechanism is a table, such as padded-exponential.")
     if goal.target_distances is not None:
         raise ValueError("plan: target distances need a mechanism on distances, such as padded-exponential.")
-    chosen = list(goal.usable_mechanisms()) if only is None else goal.find_mechanisms(only)
-    if not chosen:
+    mechanisms = list(goal.usable_mechanisms()) if only is None else goal.find_mechanisms(only)
+    if not mechanisms:
         raise _mechanism_error(goal, str(only))
-    return [Trial(name, kind, goal) for name, kind in chosen]
+    return [Trial(name, kind, goal) for name, kind in mechanisms]
 
 
 def _mechanism_error(goal: Goal, only: str) -> ValueError:
     """Returns the error for a mechanism that is unknown or does another task."""
     names, kind = [name for name, _ in goal.usable_mechanisms()], catalogue.find(only)
     near = catalogue.find_closest_name(only, names) if kind is None else None
-    meant = f", which is for {kind.task}" if kind is not None else f"; did you mean {near!r}?" if near else ""
-    told = f"plan: mechanism must be one of {', '.join(names)} for the task {goal.task.name!r}, got {only!r}{meant}"
-    return ValueError(told if told.endswith("?") else f"{told}.")
+    hint = f", which is for {kind.task}." if kind is not None else f"; did you mean {near!r}?" if near else "."
+    return ValueError(
+        f"plan: mechanism must be one of {', '.join(names)} for the task {goal.task.name!r}, got {only!r}{hint}"
+    )
 
 
 def _build_table_trial(goal: Goal, kind: type[Mechanism], settings: Mapping[str, Any]) -> Trial:
     """Returns the trial of a mechanism given as a table; raises ValueError if it is invalid or misses the targets."""
     with validation.relabel_errors("plan", "DistanceMatrix", kind.__name__, kind.name):
-        made = catalogue.build(kind.name, None, settings)
-    goal.task.check_mechanism(made)
-    goal.build_pair_targets(made)
-    return Trial(kind.name, kind, goal, made)
+        mechanism = catalogue.build(kind.name, None, settings)
+    goal.task.check_mechanism(mechanism)
+    goal.build_pair_targets(mechanism)
+    return Trial(kind.name, kind, goal, mechanism)
 
 
 class Work(Protocol[Result]):
@@ -90,18 +88,18 @@ class Work(Protocol[Result]):
 def run_jobs(
     waiting: Sequence[Work[Result]], workers: int = 1, advance: Callable[[int], None] | None = None
 ) -> Iterator[Result]:
-    """Yields the outcomes as they come; with several workers, from other processes.
+    """Yields the outcomes in the order of their completion; several workers are processes of their own.
 
     A mechanism whose class another process cannot import is tried in this one. ``advance`` is called with 1 when a
     piece of work is done, however many outcomes it has.
     """
-    told = advance or (lambda done: None)
-    away = [one for one in waiting if workers > 1 and _is_picklable(one)]
-    for one in waiting:
-        if one not in away:
-            yield from one.run()
-            told(1)
-    if not away:
+    report = advance or (lambda done: None)
+    remote = [work for work in waiting if workers > 1 and _is_picklable(work)]
+    for work in waiting:
+        if work not in remote:
+            yield from work.run()
+            report(1)
+    if not remote:
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
@@ -110,17 +108,17 @@ def run_jobs(
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
         with _limit_threads():
-            sent = [pool.submit(one.run) for one in away]
-        for done in as_completed(sent):
-            yield from done.result()
-            told(1)
+            futures = [pool.submit(work.run) for work in remote]
+        for future in as_completed(futures):
+            yield from future.result()
+            report(1)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _limit_threads() -> Iterator[None]:
-    """Limits processes that are started here to one thread: there is one process for each processor."""
+    """Limits processes that are started in the block to one thread: there is one process for each processor."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
@@ -133,10 +131,10 @@ def _limit_threads() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _is_picklable(one: object) -> bool:
-    """Returns True if an object can be pickled: otherwise it would be lost, and waited for without end."""
+def _is_picklable(work: object) -> bool:
+    """Returns True if an object can be pickled; a pool would wait forever for one that cannot."""
     try:
-        pickle.dumps(one)
+        pickle.dumps(work)
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
     return True
@@ -144,13 +142,8 @@ def _is_picklable(one: object) -> bool:
 
 def choose_worker_count(waiting: Sequence[Any]) -> int:
     """Returns the number of processors, or fewer if there is too little work for so many processes."""
-    return max(
-        1,
-        min(
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-            len(waiting) // MIN_TRIALS_PER_WORKER,
-        ),
-    )
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(processors, len(waiting) // MIN_TRIALS_PER_WORKER))
 
 
 @dataclass(frozen=True)
@@ -158,7 +151,7 @@ class Ranking:
     """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan.
 
     There are two winners: ``best_local`` guarantees a local ε even against the shuffler, ``best_by_shuffler`` rests on
-    the shuffler alone. ``best`` is the first, unless the goal asks for another.
+    the shuffler alone. ``best`` is ``best_local`` unless the goal has another trust assumption.
 
     Args:
         goal: Task, users and privacy target.
@@ -184,7 +177,7 @@ class Ranking:
 
         Args:
             goal: Goal of the trials.
-            outcomes: Offers and refusals, in any order.
+            outcomes: Candidates and rejections, in any order.
 
         Returns:
             The ranking.
@@ -192,14 +185,15 @@ class Ranking:
         Raises:
             ValueError: If no mechanism meets the goal.
         """
-        found = list(outcomes)
-        offers = [each for each in found if isinstance(each, Candidate)]
-        refusals = [each for each in found if isinstance(each, Rejection)]
-        if not offers:
-            why = refusals[0].reason if len(refusals) == 1 else f"for instance {refusals[0].name}: {refusals[0].reason}"
-            raise ValueError(f"plan: no mechanism meets the target within the limits; {why}")
-        offers.sort(key=_sort_key)
-        return cls(goal, tuple(offers), tuple(refusals))
+        outcomes = list(outcomes)
+        candidates = [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
+        rejections = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
+        if not candidates:
+            first = rejections[0]
+            reason = first.reason if len(rejections) == 1 else f"for instance {first.name}: {first.reason}"
+            raise ValueError(f"plan: no mechanism meets the target within the limits; {reason}")
+        candidates.sort(key=_sort_key)
+        return cls(goal, tuple(candidates), tuple(rejections))
 
     @property
     def best(self) -> Candidate:
@@ -215,67 +209,60 @@ class Ranking:
 
     @property
     def best_local(self) -> Candidate | None:
-        """The offer with the smallest error among those with a local ε even against the shuffler."""
-        return next((offer for offer in self.candidates if offer.has_local_epsilon), None)
+        """The candidate with the smallest error among those with a local ε even against the shuffler, or None."""
+        return next((candidate for candidate in self.candidates if candidate.has_local_epsilon), None)
 
     @property
     def best_by_shuffler(self) -> Candidate | None:
-        """The best offer among those that rest on the shuffler alone, with noise that users draw.
+        """The best candidate among those that rest on the shuffler alone, with noise that users draw.
 
-        Of offers within 5% of the smallest error, it is the one with the fewest bits.
+        Of candidates within 5% of the smallest error, it is the one with the fewest bits.
         """
-        able = [offer for offer in self.candidates if not (offer.has_local_epsilon or offer.has_shuffler_noise)]
-        near = [offer for offer in able if offer.standard_error <= NEAR_BEST_RATIO * able[0].standard_error]
-        return min(near, key=lambda offer: (offer.bits, offer.standard_error), default=None)
+        eligible = [one for one in self.candidates if not (one.has_local_epsilon or one.has_shuffler_noise)]
+        near = [one for one in eligible if one.standard_error <= NEAR_BEST_RATIO * eligible[0].standard_error]
+        return min(near, key=lambda candidate: (candidate.bits, candidate.standard_error), default=None)
 
     @property
     def best_by_noise(self) -> Candidate | None:
-        """The offer with the smallest error among those whose noise the shuffler draws."""
-        return next((offer for offer in self.candidates if offer.has_shuffler_noise), None)
+        """The candidate with the smallest error among those whose noise the shuffler draws."""
+        return next((candidate for candidate in self.candidates if candidate.has_shuffler_noise), None)
 
     @property
     def winners(self) -> tuple[Candidate, ...]:
         """The best with a local ε, the best by the shuffler alone, and the one that the goal asks for."""
-        found = dict.fromkeys((self.best_local, self.best_by_shuffler, self.selected_candidate))
-        return tuple(offer for offer in found if offer is not None)
+        winners = dict.fromkeys((self.best_local, self.best_by_shuffler, self.selected_candidate))
+        return tuple(winner for winner in winners if winner is not None)
 
     @cached_property
     def reduced_turnout_guarantees(self) -> dict[str, tuple[TurnoutGuarantee, ...]]:
         """The guarantees of the winners, by their names, if only half or a tenth of the users take part."""
-        return {offer.name: reduced_turnout_guarantees(offer.plan) for offer in self.winners}
+        return {candidate.name: reduced_turnout_guarantees(candidate.plan) for candidate in self.winners}
 
     @cached_property
     def known_sample_epsilons(self) -> dict[str, float]:
         """The ε of all rounds of the winners, by their names, if everybody learns who was drawn."""
-        if not self.goal.schedule.is_sampled:
+        if not self.goal.participation.is_sampled:
             return {}
-        return {offer.name: known_sample_epsilon(offer.plan) for offer in self.winners}
+        return {candidate.name: known_sample_epsilon(candidate.plan) for candidate in self.winners}
 
     def reasons(self) -> dict[str, list[str]]:
-        """Returns the reasons of refusals, each with the names of the mechanisms."""
+        """Returns the reasons of rejections, each with the names of the mechanisms."""
         result: dict[str, list[str]] = {}
-        for refusal in self.rejections:
-            result.setdefault(refusal.reason, []).append(refusal.name)
+        for rejection in self.rejections:
+            result.setdefault(rejection.reason, []).append(rejection.name)
         return result
 
     def format_rejections(self) -> list[str]:
-        """Returns one line for each reason of refusal, with the names of the mechanisms."""
+        """Returns one line for each reason of rejection, with the names of the mechanisms."""
         return [f"{', '.join(names)}: {reason}" for reason, names in self.reasons().items()]
 
     def rows(self) -> list[list[str]]:
-        """Returns one row for each offer, under ``ranking_text.HEADINGS``; winners are marked."""
-        return [ranking_text.format_row(offer, offer in self.winners) for offer in self.candidates]
+        """Returns one row for each candidate, under ``ranking_text.HEADINGS``; winners are marked."""
+        return [ranking_text.format_row(candidate, candidate in self.winners) for candidate in self.candidates]
 
     def notes(self) -> list[str]:
         """Returns the paragraphs below the table."""
-        return ranking_text.format_notes(
-            self.candidates,
-            self.best_local,
-            self.best_by_shuffler,
-            self.best_by_noise,
-            self.reduced_turnout_guarantees,
-            self.known_sample_epsilons,
-        )
+        return ranking_text.format_notes(self)
 
     def __str__(self) -> str:
         lines = [ranking_text.format_title(self.goal), *ranking_text.align_table(self.rows()), ""]
@@ -313,80 +300,82 @@ class Ranking:
             "colluding": goal.colluding,
             "epsilon": goal.target.epsilon,
             "delta": goal.target.delta,
-            **goal.schedule.to_document(),
+            **goal.participation.to_document(),
             **(
                 {"condition": SAMPLING_SECRECY_CONDITION, "if_known": self.known_sample_epsilons}
-                if goal.schedule.is_sampled
+                if goal.participation.is_sampled
                 else {}
             ),
             "domain": goal.task.domain.to_document(),
             "error": {"unit": goal.task.unit, "data": goal.task.data_description},
             "central": {"standard_error": goal.central_baseline.standard_error, "noise": goal.central_baseline.noise},
             "rests_on": goal.rests_on,
-            "best": None if self.selected_candidate is None else self.selected_candidate.name,
-            "best_local": None if self.best_local is None else self.best_local.name,
-            "best_by_shuffler": None if self.best_by_shuffler is None else self.best_by_shuffler.name,
-            "best_by_noise": None if self.best_by_noise is None else self.best_by_noise.name,
+            "best": _name(self.selected_candidate),
+            "best_local": _name(self.best_local),
+            "best_by_shuffler": _name(self.best_by_shuffler),
+            "best_by_noise": _name(self.best_by_noise),
             "fewer_users": {
-                name: [each.document() for each in found] for name, found in self.reduced_turnout_guarantees.items()
+                name: [each.document() for each in fewer] for name, fewer in self.reduced_turnout_guarantees.items()
             },
-            "mechanisms": [_document(offer, goal.users) for offer in self.candidates],
-            "caveat": goal.task.ranking_remark([offer.mechanism for offer in self.candidates]),
-            "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.rejections],
+            "mechanisms": [_document(candidate, goal.users) for candidate in self.candidates],
+            "caveat": goal.task.ranking_remark([candidate.mechanism for candidate in self.candidates]),
+            "refused": [{"name": rejection.name, "reason": rejection.reason} for rejection in self.rejections],
         }
 
 
 def recalibrate_best(ranking: Ranking, waiting: Sequence[Trial], progress: Progress) -> Ranking:
-    """Calibrates the best mechanisms with a local ε again by all bounds, however long these take."""
+    """Calibrates the best mechanisms with a local ε again by all bounds, including the slow ones."""
     goal = replace(ranking.goal, effort=FULL_EFFORT)
-    local = [offer for offer in ranking.candidates if offer.has_local_epsilon]
+    local = [candidate for candidate in ranking.candidates if candidate.has_local_epsilon]
     names = [
-        offer.name
-        for offer in local[:MAX_RECALIBRATED]
-        if offer.standard_error <= MAX_RECALIBRATED_ERROR_RATIO * local[0].standard_error
+        candidate.name
+        for candidate in local[:MAX_RECALIBRATED]
+        if candidate.standard_error <= MAX_RECALIBRATED_ERROR_RATIO * local[0].standard_error
     ]
-    found: list[Candidate | Rejection] = [offer for offer in ranking.candidates if offer.name not in names]
-    again = [replace(trial, goal=goal) for trial in waiting if trial.name in names]
-    with progress.step("looking at every crowd", len(again)) as advance:
-        for trial in again:
-            found += trial.run()
+    outcomes: list[Candidate | Rejection] = [one for one in ranking.candidates if one.name not in names]
+    trials = [replace(trial, goal=goal) for trial in waiting if trial.name in names]
+    with progress.step("evaluating all bounds", len(trials)) as advance:
+        for trial in trials:
+            outcomes += trial.run()
             advance(1)
-    kept = {offer.name for offer in found}
+    recalibrated = {outcome.name for outcome in outcomes}
     # The full bounds may fail for a mechanism that the quick bounds could certify.
-    found += [offer for offer in local if offer.name not in kept]
-    return Ranking.from_outcomes(goal, [*found, *ranking.rejections])
+    outcomes += [candidate for candidate in local if candidate.name not in recalibrated]
+    return Ranking.from_outcomes(goal, [*outcomes, *ranking.rejections])
 
 
-def _sort_key(offer: Candidate) -> tuple[float, int, int, str]:
-    """Errors are compared by four digits: searches stop when they are close enough."""
-    return float(f"{offer.standard_error:.4g}"), offer.bits, len(offer.mechanism.settings()), offer.name
+def _name(candidate: Candidate | None) -> str | None:
+    return None if candidate is None else candidate.name
 
 
-def _document(offer: Candidate, users: int) -> dict[str, Any]:
-    proof = offer.proof
+def _sort_key(candidate: Candidate) -> tuple[float, int, int, str]:
+    """Returns the key of the order; errors are compared by four digits, since searches stop at a tolerance."""
+    return float(f"{candidate.standard_error:.4g}"), candidate.bits, len(candidate.mechanism.settings()), candidate.name
+
+
+def _document(candidate: Candidate, users: int) -> dict[str, Any]:
+    proof, questions = candidate.proof, [dict(vars(one)) for one in candidate.question_errors]
     return {
-        "name": offer.name,
-        "settings": offer.mechanism.settings()
-        if not offer.question_errors
-        else offer.mechanism.to_document()["settings"],
-        **({"questions": [dict(vars(one)) for one in offer.question_errors]} if offer.question_errors else {}),
-        "standard_error": offer.standard_error,
-        "times_curator": offer.curator_error_ratio,
-        "epsilon_local": offer.mechanism.local_epsilon,
-        "bits_per_user": offer.bits,
-        "sealed_bits_per_user": offer.sealed_bits,
-        "messages_per_user": offer.messages,
-        "influence": offer.influence,
-        "client_seconds_per_user": offer.cost.encoding_seconds,
-        "server_seconds": offer.cost.server_seconds(users),
+        "name": candidate.name,
+        "settings": candidate.mechanism.to_document()["settings"] if questions else candidate.mechanism.settings(),
+        **({"questions": questions} if questions else {}),
+        "standard_error": candidate.standard_error,
+        "times_curator": candidate.curator_error_ratio,
+        "epsilon_local": candidate.mechanism.local_epsilon,
+        "bits_per_user": candidate.bits,
+        "sealed_bits_per_user": candidate.sealed_bits,
+        "messages_per_user": candidate.messages,
+        "influence": candidate.influence,
+        "client_seconds_per_user": candidate.cost.encoding_seconds,
+        "server_seconds": candidate.cost.server_seconds(users),
         "epsilon": {"upper": proof.upper, "slack": proof.slack},
         "bound": proof.bound,
         "theorem": proof.theorem,
         "certified": proof.certified,
         "guarantee": proof.guarantee,
-        "limit": offer.limit,
-        "rests_on": offer.rests_on,
-        "assumption": offer.assumption,
+        "limit": candidate.limit,
+        "rests_on": candidate.rests_on,
+        "assumption": candidate.assumption,
     }
 
 
@@ -394,10 +383,10 @@ def _document(offer: Candidate, users: int) -> dict[str, Any]:
 
 
 MARKER_STYLES = {
-    LOCAL_EPSILON: ("a message keeps its local ε even from the shuffler", "o", plotting.COLOURS[0]),
-    ONLY_SHUFFLER: ("messages rest on the shuffler alone", "D", plotting.COLOURS[1]),
-    ONLY_SHUFFLER_NOISE: ("the shuffler draws the noise", "^", plotting.COLOURS[2]),
-    PSEUDORANDOM_SEEDS: ("keeps its local ε if seeds are pseudorandom", "s", plotting.COLOURS[3]),
+    LOCAL_EPSILON: ("local ε even against the shuffler", "o", plotting.COLOURS[0]),
+    ONLY_SHUFFLER: ("no local ε: rests on the shuffler", "D", plotting.COLOURS[1]),
+    ONLY_SHUFFLER_NOISE: ("rests on the shuffler and its noise", "^", plotting.COLOURS[2]),
+    PSEUDORANDOM_SEEDS: ("local ε if seeds are pseudorandom", "s", plotting.COLOURS[3]),
 }
 MARKER_AREA, MARKER_RADIUS = 36, 5
 """Area and radius of a marker, in points."""
@@ -415,16 +404,15 @@ def draw_ranking(ranking: Ranking, path: Path | None) -> Figure:
         figure = Figure(figsize=(7.5, 5), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        for group, (words, marker, colour) in MARKER_STYLES.items():
-            own = [offer for offer in ranking.candidates if offer.rests_on == group]
-            if own:
-                bits, errors = [offer.bits for offer in own], [offer.standard_error for offer in own]
-                axes.scatter(bits, errors, MARKER_AREA, color=colour, marker=marker, label=words, zorder=3)
+        for rests_on, (label, marker, colour) in MARKER_STYLES.items():
+            points = [(one.bits, one.standard_error) for one in ranking.candidates if one.rests_on == rests_on]
+            if points:
+                bits, errors = zip(*points, strict=True)
+                axes.scatter(bits, errors, MARKER_AREA, color=colour, marker=marker, label=label, zorder=3)
         central = goal.central_baseline
         axes.axhline(central.standard_error, color="0.3", linestyle="--", linewidth=1)
-        words = f"trusted curator, {central.noise} noise"
-        place = (0.99, central.standard_error)
-        axes.annotate(words, place, xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize="small")
+        text, position = f"trusted curator, {central.noise} noise", (0.99, central.standard_error)
+        axes.annotate(text, position, xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize="small")
         axes.set(xscale="log", yscale="log", xlabel="bits a user", ylabel=f"standard error ({goal.task.unit})")
         axes.margins(x=0.18, y=0.12)
         target = f"ε = {format_exact(goal.target.epsilon)}, δ = {plotting.format_scientific(goal.target.delta)}"
@@ -442,12 +430,12 @@ def _place_labels(ranking: Ranking, axes: Any) -> None:
     """Places each name at the first offset inside the axes where it covers no marker and no other name."""
     axes.figure.draw_without_rendering()
     frame = axes.get_window_extent()
-    taken = [_marker_box(axes, offer.bits, offer.standard_error) for offer in ranking.candidates]
-    for own, offer in enumerate(ranking.candidates):
+    boxes = [_marker_box(axes, candidate.bits, candidate.standard_error) for candidate in ranking.candidates]
+    for index, candidate in enumerate(ranking.candidates):
         for across, along in LABEL_OFFSETS:
             text = axes.annotate(
-                offer.name,
-                (offer.bits, offer.standard_error),
+                candidate.name,
+                (candidate.bits, candidate.standard_error),
                 xytext=(across, along),
                 textcoords="offset points",
                 ha="left" if across > 0 else "right",
@@ -460,10 +448,10 @@ def _place_labels(ranking: Ranking, axes: Any) -> None:
             # The extent of the text alone, without its line.
             text.update_positions(axes.figure.canvas.get_renderer())
             box = super(type(text), text).get_window_extent()
-            others = [other for place, other in enumerate(taken) if place != own]
+            others = boxes[:index] + boxes[index + 1 :]
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
             if inside and not any(box.overlaps(other) for other in others):
-                taken.append(box)
+                boxes.append(box)
                 break
             text.remove()
 

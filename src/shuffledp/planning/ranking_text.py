@@ -1,12 +1,12 @@
-"""Text of a ranking: one row per mechanism, notes on winners and columns, and guarantees with fewer users."""
+"""Text of a ranking: a row for each mechanism, notes on winners and columns, and guarantees with fewer users."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
-from typing import Any
+from textwrap import TextWrapper
+from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.errors import NumericalError
 from shuffledp._core.formatting import format_average, format_epsilon_equation, format_exact, format_rounded_up
@@ -15,6 +15,9 @@ from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.planning.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planning.mechanism_calibration import Candidate
 from shuffledp.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from shuffledp.planning.ranking import Ranking
 
 # --- Guarantees with fewer users ---
 
@@ -55,20 +58,20 @@ def guarantee_at_turnout(plan: Plan, users: int, share: str = "these") -> Turnou
     try:
         # With a random number of users many sizes are computed: only the quick bounds are fast enough.
         effort = plan.effort if plan.rate is None else QUICK_EFFORT
-        schedule = plan.schedule.with_respondents(users, plan.delta)
-        curve = schedule.curve(plan.mechanism, bound=plan.bound, colluding=plan.colluding, effort=effort)
+        participation = plan.participation.with_respondents(users, plan.delta)
+        curve = participation.curve(plan.mechanism, bound=plan.bound, colluding=plan.colluding, effort=effort)
         if not curve.guarantee:
             return TurnoutGuarantee(share, users, None, f"The plan's bound {plan.bound} is no guarantee.")
         return TurnoutGuarantee(share, users, curve.epsilon(plan.delta).upper)
     except (ValueError, NumericalError) as error:
-        # Too few honest users for the mechanism or for any theorem: an answer, not an error of the caller.
+        # Too few honest users for the mechanism or for any theorem: a result, not an error of the caller.
         return TurnoutGuarantee(share, users, None, str(error))
 
 
 def known_sample_epsilon(plan: Plan) -> float:
     """Returns ε of all rounds at the plan's δ if everybody learns who was drawn, for a person drawn every time."""
     effort = plan.effort if plan.rate is None else QUICK_EFFORT
-    curve = plan.schedule.disclosed_sample_curve(
+    curve = plan.participation.disclosed_sample_curve(
         plan.mechanism, bound=plan.bound, colluding=plan.colluding, effort=effort
     )
     return curve.epsilon(plan.delta).upper
@@ -99,164 +102,156 @@ def format_title(goal: Goal) -> str:
     return f"{goal.task.name}: {goal.describe_users()}, {target}{rounds}{limits}"
 
 
-def format_row(offer: Candidate, wins: bool) -> list[str]:
+def format_row(candidate: Candidate, wins: bool) -> list[str]:
     """Returns the row of one mechanism, under ``HEADINGS``; winners are marked."""
-    local = offer.mechanism.local_epsilon
+    local = candidate.mechanism.local_epsilon
     return [
-        f"{offer.name} {WINNER_MARK}" if wins else offer.name,
-        f"{offer.standard_error:.4g}",
-        _format_ratio(offer),
+        f"{candidate.name} {WINNER_MARK}" if wins else candidate.name,
+        f"{candidate.standard_error:.4g}",
+        _format_ratio(candidate),
         "–" if local is None else f"{float(format_rounded_up(local, 3)):.3g}",
-        _format_bits(offer.bits),
-        _format_bits(offer.sealed_bits),
-        format_average(offer.messages),
-        _format_influence(offer.influence),
-        _format_duration(offer.cost.encoding_seconds),
-        _format_duration(offer.cost.server_seconds(offer.goal.users)),
-        offer.rests_on,
+        _format_bits(candidate.bits),
+        _format_bits(candidate.sealed_bits),
+        format_average(candidate.messages),
+        _format_influence(candidate.influence),
+        _format_duration(candidate.cost.encoding_seconds),
+        _format_duration(candidate.cost.server_seconds(candidate.goal.users)),
+        candidate.rests_on,
     ]
 
 
-def format_notes(
-    offers: Sequence[Candidate],
-    local: Candidate | None,
-    by_shuffler: Candidate | None,
-    by_noise: Candidate | None,
-    fewer: Mapping[str, Sequence[TurnoutGuarantee]],
-    known: Mapping[str, float],
-) -> list[str]:
+def format_notes(ranking: Ranking) -> list[str]:
     """Returns the paragraphs on the winners, a trusted curator, fewer users, and the meaning of the columns."""
-    goal = offers[0].goal
-    central, caveat = goal.central_baseline, goal.task.ranking_remark([offer.mechanism for offer in offers])
+    goal, local, by_shuffler, by_noise = (
+        ranking.goal, ranking.best_local, ranking.best_by_shuffler, ranking.best_by_noise,
+    )  # fmt: skip
+    central, winners = goal.central_baseline, [best for best in (local, by_shuffler, by_noise) if best is not None]
+    remark = goal.task.ranking_remark([candidate.mechanism for candidate in ranking.candidates])
     return [
         f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}.",
         _describe_local_winner(goal, local, by_shuffler),
         _describe_shuffler_winner(goal, local, by_shuffler),
         *([] if by_noise is None else [_describe_noise_winner(goal, by_noise)]),
-        *_describe_question_errors([offer for offer in (local, by_shuffler, by_noise) if offer is not None]),
-        *(_describe_reduced_turnout(goal, name, found) for name, found in fewer.items() if found),
-        *_describe_sampling(goal, known),
-        *([caveat] if caveat else []),
+        *map(_describe_question_errors, [winner for winner in winners if winner.question_errors]),
+        *(
+            _describe_reduced_turnout(goal, name, fewer)
+            for name, fewer in ranking.reduced_turnout_guarantees.items()
+            if fewer
+        ),
+        *_describe_sampling(goal, ranking.known_sample_epsilons),
+        *([remark] if remark else []),
         f"error: the standard error in {goal.task.unit}, for {goal.task.data_description} (root mean square over all "
         f"estimates).",
-        "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
-        "to the shuffler (HPKE, X25519).",
-        "liar: the most that one dishonest user can move an estimate by, in users; –: not known, ∞: there is no limit.",
+        "bits, msgs: sent by each user; sealed: bits if each message is sealed to the analyst and all messages of a "
+        "user to the shuffler (HPKE, X25519).",
+        "liar: the largest influence of one dishonest user on an estimate, in users; –: not known, ∞: unlimited.",
         f"client: time to encode one user, server: to read all messages{goal.task.timed_estimator_description}, as "
-        f"measured here; left "
-        f"out where the terminal is narrow.",
-        "rests on: the central ε always rests on a shuffler that hides who sent what; without it there is left the "
-        "local ε, the same if seeds are pseudorandom, or nothing.",
+        f"measured here; omitted on a narrow terminal.",
+        "rests on: the central ε always rests on a shuffler that hides who sent what; without it the local ε remains, "
+        "the local ε if seeds are pseudorandom, or nothing.",
     ]
 
 
 def wrap_paragraphs(paragraphs: list[str], width: int = MAX_LINE_WIDTH, indent: str = "") -> list[str]:
     """Wraps paragraphs to lines of at most ``width`` and at most ``MAX_LINE_WIDTH``."""
-    most, below = min(width, MAX_LINE_WIDTH), f"{indent}  "
-    each = (wrap(text, most, initial_indent=indent, subsequent_indent=below, break_on_hyphens=False)
-            for text in paragraphs)  # fmt: skip
-    return [line for lines in each for line in lines]
+    wrapper = TextWrapper(
+        min(width, MAX_LINE_WIDTH), initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    )
+    return [line for text in paragraphs for line in wrapper.wrap(text)]
 
 
 def explain_missing_plan(first: Candidate) -> str:
-    """Returns the reason why there is no plan of the requested kind, and the best other offer, ``first``."""
+    """Returns the reason why there is no plan of the requested kind, and the best other candidate, ``first``."""
     if first.goal.rests_on == NOISE:
         return (
-            f"of no mechanism that meets the target does the shuffler draw the noise; leave --rests-on {NOISE} out to "
+            f"in no mechanism that meets the target does the shuffler draw the noise; leave out --rests-on {NOISE} to "
             f"get {first.name}."
         )
     if first.has_local_epsilon:
         return (
-            f"every mechanism that meets the target keeps a local ε, and none rests on the shuffler alone; leave "
-            f"--rests-on out to get {first.name}."
+            f"every mechanism that meets the target has a local ε, and none rests on the shuffler alone; leave out "
+            f"--rests-on to get {first.name}."
         )
     return (
-        f"no mechanism that meets the target keeps a local ε even from the shuffler; ask by --rests-on shuffler for "
-        f"{first.name}, which rests on the shuffler alone."
+        f"no mechanism that meets the target has a local ε even against the shuffler; get {first.name}, which rests "
+        f"on the shuffler alone, by --rests-on {SHUFFLER}."
     )
 
 
 def _describe_local_winner(goal: Goal, local: Candidate | None, by_shuffler: Candidate | None) -> str:
-    if local is None:
-        if by_shuffler is None:
-            return "None keeps a local ε."
-        return f"No plan: {explain_missing_plan(by_shuffler)}" if goal.rests_on == LOCAL else "None keeps a local ε."
-    ending = "; this is the plan." if goal.rests_on == LOCAL else "."
-    return (
-        f"{WINNER_MARK} {local.name} is the best that keeps a local ε even from the shuffler: "
-        f"{_describe_error(local)}{ending}"
-    )
+    if local is not None:
+        ending = "; this is the plan." if goal.rests_on == LOCAL else "."
+        return (
+            f"{WINNER_MARK} {local.name} is the best with a local ε even against the shuffler: "
+            f"{_describe_error(local)}{ending}"
+        )
+    if by_shuffler is None or goal.rests_on != LOCAL:
+        return "No mechanism has a local ε."
+    return f"No plan: {explain_missing_plan(by_shuffler)}"
 
 
 def _describe_shuffler_winner(goal: Goal, local: Candidate | None, by_shuffler: Candidate | None) -> str:
-    if by_shuffler is None:
-        if goal.rests_on != SHUFFLER or local is None:
-            return "None rests on the shuffler alone."
-        return f"No plan: {explain_missing_plan(local)}"
-    ending = "this is the plan" if goal.rests_on == SHUFFLER else f"it must be asked for: --rests-on {SHUFFLER}"
-    return (
-        f"{WINNER_MARK} {by_shuffler.name} is the best that rests on the shuffler alone: "
-        f"{_describe_error(by_shuffler)}. Its "
-        f"messages tell the true value to whoever links them to their sender; {ending}."
-    )
+    if by_shuffler is not None:
+        return (
+            f"{WINNER_MARK} {by_shuffler.name} is the best that rests on the shuffler alone: "
+            f"{_describe_error(by_shuffler)}. Its messages reveal the true value to anyone who links them to their "
+            f"sender; {_describe_choice(goal, SHUFFLER)}."
+        )
+    if goal.rests_on != SHUFFLER or local is None:
+        return "No mechanism rests on the shuffler alone."
+    return f"No plan: {explain_missing_plan(local)}"
 
 
 def _describe_noise_winner(goal: Goal, by_noise: Candidate) -> str:
-    ending = "this is the plan" if goal.rests_on == NOISE else f"it must be asked for: --rests-on {NOISE}"
+    independent = by_noise.mechanism.message_plan.is_participation_independent
+    users = "the number of users who take part or collude"
+    dependence = f", but not on {users}" if independent else " and on the number of users who take part"
     return (
-        f"{by_noise.name}: where the shuffler draws the noise, every user sends {format_average(by_noise.messages)} "
-        f"{'message' if by_noise.messages == 1 else 'messages'}, and the promise "
-        f"{_describe_noise_dependence(by_noise)} "
-        f"on the shuffler's drawing it and keeping it secret; {ending}."
+        f"{by_noise.name}: if the shuffler draws the noise, every user sends {format_average(by_noise.messages)} "
+        f"{'message' if by_noise.messages == 1 else 'messages'}. The guarantee depends on the shuffler, which must "
+        f"draw the noise and keep it secret{dependence}; {_describe_choice(goal, NOISE)}."
     )
 
 
-def _describe_noise_dependence(by_noise: Candidate) -> str:
-    if by_noise.mechanism.message_plan.is_participation_independent:
-        return "does not depend on how many take part or collude, but"
-    return "depends on how many take part, and"
+def _describe_choice(goal: Goal, rests_on: str) -> str:
+    return "this is the plan" if goal.rests_on == rests_on else f"choose it by --rests-on {rests_on}"
 
 
-def _describe_question_errors(winners: Sequence[Candidate]) -> list[str]:
-    """Returns one paragraph per winner: the mechanism of each question of a survey, and its error in its own unit."""
-    return [
-        f"{offer.name}: "
-        + "; ".join(
-            f"{one.name} by {one.mechanism}, error {one.standard_error:.4g} {one.unit}, "
-            f"{one.times_curator:.3g} times a curator's who asks only this"
-            for one in offer.question_errors
-        )
-        + "."
-        for offer in winners
-        if offer.question_errors
-    ]
+def _describe_question_errors(winner: Candidate) -> str:
+    """Returns the mechanism of each question of a survey, and its error in its own unit."""
+    questions = (
+        f"{one.name} by {one.mechanism}, error {one.standard_error:.4g} {one.unit}, {one.times_curator:.3g} times that "
+        f"of a curator who asks only this question"
+        for one in winner.question_errors
+    )
+    return f"{winner.name}: {'; '.join(questions)}."
 
 
 def _describe_reduced_turnout(goal: Goal, name: str, fewer: Sequence[TurnoutGuarantee]) -> str:
     """Returns the guarantees of a winner if fewer users take part."""
     cases = " and ".join(f"{each.text} with {each.users:,} users ({each.share})" for each in fewer)
-    ending = "; --minimum plans for that." if goal.minimum is None else "."
-    return f"If fewer take part, {name} promises, at δ = {format_exact(goal.target.delta)}, {cases}{ending}"
+    ending = "; --minimum plans for this case." if goal.minimum is None else "."
+    return f"If fewer users take part, {name} guarantees, at δ = {format_exact(goal.target.delta)}, {cases}{ending}"
 
 
 def _describe_sampling(goal: Goal, known: Mapping[str, float]) -> list[str]:
     """Returns the condition of the guarantee if users are drawn, and the guarantees of the winners without it."""
-    if not goal.schedule.is_sampled:
+    if not goal.participation.is_sampled:
         return []
-    left = " and ".join(f"{name} promises {format_epsilon_equation(epsilon, 4)}" for name, epsilon in known.items())
-    return [f"Drawn: {goal.schedule.describe()}. The target {SAMPLING_SECRECY_CONDITION}; if it is known, {left}."]
+    others = " and ".join(f"{name} guarantees {format_epsilon_equation(epsilon, 4)}" for name, epsilon in known.items())
+    return [f"Drawn: {goal.participation.describe()}. The target {SAMPLING_SECRECY_CONDITION}; otherwise {others}."]
 
 
-def _describe_error(offer: Candidate) -> str:
-    return f"error {offer.standard_error:.4g}, {offer.curator_error_ratio:.3g} times the curator's"
+def _describe_error(candidate: Candidate) -> str:
+    return f"error {candidate.standard_error:.4g}, {candidate.curator_error_ratio:.3g} times the curator's"
 
 
 def align_table(rows: list[list[str]], width: float = math.inf) -> list[str]:
-    """Returns the table as lines of plain text, laid out to fit a terminal of this width if possible."""
+    """Returns the table as lines of plain text that fit a terminal of this width if possible."""
     lines: list[str] = []
     for gap, names in TABLE_LAYOUTS:
-        places = [HEADINGS.index(name) for name in names]
-        lines = _align_columns([[row[place] for place in places] for row in (list(HEADINGS), *rows)], gap)
+        columns = [HEADINGS.index(name) for name in names]
+        lines = _align_columns([[row[column] for column in columns] for row in (HEADINGS, *rows)], gap)
         if max(map(len, lines)) <= width:
             break
     return lines
@@ -276,9 +271,9 @@ def _align_columns(table: list[list[str]], gap: int) -> list[str]:
     ]
 
 
-def _format_ratio(offer: Candidate) -> str:
+def _format_ratio(candidate: Candidate) -> str:
     """Formats the ratio to the curator's error with three digits."""
-    times = offer.curator_error_ratio
+    times = candidate.curator_error_ratio
     return f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
 
 

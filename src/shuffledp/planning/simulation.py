@@ -1,10 +1,10 @@
-"""Simulation of plans on simulated users: estimates are drawn from their exact law, for any number of users."""
+"""Simulation of plans with artificial users: estimates are drawn from their exact law, for any number of users."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -47,19 +47,19 @@ class SearchOutcome(PrintableResult):
     """The finds of simulated searches, compared with the plan's guarantees; ``print`` it to read it.
 
     ``recall`` is the fraction of the items above the plan's threshold that were found, ``precision`` the fraction of
-    the finds that are held by more users than the plan's floor, ``false_finds`` the mean number of finds that nobody
-    holds, ``covered`` the fraction of intervals that contain the truth.
+    the finds with more users than the plan's floor, ``false_finds`` the mean number of finds without any user, and
+    ``covered`` the fraction of intervals that contain the truth.
 
     Args:
         plan: Plan that was simulated.
         users: Number of simulated users.
         searches: Results of the single searches.
-        promised: Guarantees of the plan with so many users, by name.
+        promised: Guarantees of the plan for this number of users, by name.
         confidence: Confidence of the intervals.
 
     >>> import shuffledp as sdp
-    >>> asked = sdp.tasks.HeavyHitters(bits=16, room=1024, keep=60.0, show=80.0, rounds=3)
-    >>> plan = sdp.Plan(asked, sdp.PoissonDUMP(1024, 160.0, 50_000), users=50_000, epsilon=1.0, delta=1e-8, rounds=3)
+    >>> task = sdp.tasks.HeavyHitters(bits=16, room=1024, keep=60.0, show=80.0, rounds=3)
+    >>> plan = sdp.Plan(task, sdp.PoissonDUMP(1024, 160.0, 50_000), users=50_000, epsilon=1.0, delta=1e-8, rounds=3)
     >>> outcome = sdp.simulate(plan, repeats=20)
     >>> outcome.recall > 0.98, outcome.precision > 0.95
     (True, True)
@@ -78,23 +78,28 @@ class SearchOutcome(PrintableResult):
 
     @property
     def repeats(self) -> int:
+        """The number of simulated searches."""
         return len(self.searches)
 
     @property
     def recall(self) -> float:
+        """The share of the heavy strings that were found."""
         heavy = sum(one.heavy for one in self.searches)
         return sum(one.recalled for one in self.searches) / heavy if heavy else 1.0
 
     @property
     def precision(self) -> float:
+        """The share of the reported strings whose true count exceeds the promised floor."""
         return float(np.mean(self._true_counts > self.promised["floor"])) if len(self._true_counts) else 1.0
 
     @property
     def false_finds(self) -> float:
+        """The mean number of reported strings per search that nobody holds."""
         return float(np.count_nonzero(self._true_counts == 0)) / self.repeats
 
     @property
     def covered(self) -> float:
+        """The share of the reported intervals that contain the true count."""
         return sum(one.covering_intervals for one in self.searches) / max(1, len(self._true_counts))
 
     @cached_property
@@ -103,7 +108,7 @@ class SearchOutcome(PrintableResult):
 
     @cached_property
     def reduced_turnout_guarantees(self) -> tuple[TurnoutGuarantee, ...]:
-        """The privacy guarantees of the plan if only half or a tenth of the planned users take part."""
+        """The guarantees of the plan if only half or a tenth of the planned users take part."""
         return reduced_turnout_guarantees(self.plan)
 
     def document(self) -> dict[str, Any]:
@@ -125,7 +130,7 @@ class SearchOutcome(PrintableResult):
             "exact_law": True,
             "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
             "guarantee": {"users": self.users, "epsilon": self.guarantee.epsilon, "delta": self.plan.delta},
-            **self.plan.schedule.to_document(),
+            **self.plan.participation.to_document(),
             "fewer_users": [each.document() for each in self.reduced_turnout_guarantees],
         }
 
@@ -138,7 +143,7 @@ class SearchOutcome(PrintableResult):
 
     def summary(self) -> list[tuple[str, str]]:
         """Returns the headings and texts of the summary."""
-        threshold, floor = self.promised["threshold"], self.promised["floor"]
+        threshold, floor, delta = self.promised["threshold"], self.promised["floor"], format_exact(self.plan.delta)
         return [
             ("users", f"{self.users:,}, {SIMULATED_DATA_DESCRIPTION}"),
             (
@@ -146,58 +151,56 @@ class SearchOutcome(PrintableResult):
                 f"{self.repeats:,}, each with {self._mean_per_search('heavy'):,.1f} items above the threshold",
             ),
             ("threshold", f"{threshold:,.0f} users: each item found with 99% probability"),
-            ("found of those", f"{self.recall:.3%}"),
+            ("of these found", f"{self.recall:.3%}"),
             (
-                "shown",
-                f"{self._mean_per_search('shown'):,.1f}, {self._mean_per_search('whole'):,.1f} of them whole values",
+                "finds shown",
+                f"{self._mean_per_search('shown'):,.1f}, {self._mean_per_search('whole'):,.1f} of them complete values",
             ),
-            (f"held by more than {floor:,.0f}", f"{self.precision:.3%} of what is shown"),
-            ("held by nobody", f"{self.false_finds:.3g}, where {self.promised['false_finds']:.3g} are expected"),
-            (f"within {format_percentage(self.confidence)} intervals", f"{self.covered:.2%} of what is shown"),
-            (f"promised to {self.users:,} users", f"{self.guarantee.text} at δ = {format_exact(self.plan.delta)}"),
-            *self.plan.schedule.rows(),
+            (f"finds with more than {floor:,.0f} users", f"{self.precision:.3%}"),
+            ("finds without any user", f"{self.false_finds:.3g}, expected {self.promised['false_finds']:.3g}"),
+            (f"within {format_percentage(self.confidence)} intervals", f"{self.covered:.2%} of the finds"),
+            (f"guarantee for {self.users:,} users", f"{self.guarantee.text} at δ = {delta}"),
+            *self.plan.participation.rows(),
             *(
-                (f"if {each.share} take part", f"{each.text} at δ = {format_exact(self.plan.delta)}")
-                for each in self.reduced_turnout_guarantees
+                (f"if {fewer.share} take part", f"{fewer.text} at δ = {delta}")
+                for fewer in self.reduced_turnout_guarantees
             ),
         ]
 
     @property
     def sampling_note(self) -> str:
-        """A sentence on how counts were drawn."""
-        return "Counts were drawn by their exact law, without drawing messages; every search is whole, all its rounds."
+        """A sentence on the simulation of counts."""
+        return "Counts were drawn from their exact law, without messages, in all rounds of every search."
 
-    @property
-    def remark(self) -> str:
-        return self.sampling_note
+    remark = sampling_note
 
 
 def simulate_searches(
     plan: Plan,
     task: ValueSearch,
-    crowd: SimulatedUsers,
+    simulated: SimulatedUsers,
     repeats: int,
     seed: int,
     advance: Callable[[int], None],
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> SearchOutcome:
-    """Simulates ``repeats`` searches of these users."""
-    rng, users, found = np.random.default_rng(seed), int(crowd.counts.sum()), []
+    """Simulates ``repeats`` searches with these users."""
+    rng, users, searches = np.random.default_rng(seed), int(simulated.counts.sum()), []
     for _ in range(repeats):
-        found.append(task.simulate_search(plan.mechanism, crowd, confidence, rng))
+        searches.append(task.simulate_search(plan.mechanism, simulated, confidence, rng))
         advance(1)
-    return SearchOutcome(plan, users, tuple(found), plan.task.promises(plan.mechanism, users), confidence)
+    return SearchOutcome(plan, users, tuple(searches), plan.task.promises(plan.mechanism, users), confidence)
 
 
 SIMULATE_PREFIX = "simulate"
 MAX_MESSAGES = 10**15
-"""Counts of users and of their messages are exact as floats far beyond this."""
+"""Largest number of messages: counts up to here are exact in floats."""
 MAX_ENCODED_USERS = 1_000_000
 MAX_ENCODING_SECONDS = 10.0
 """Limits if messages must really be encoded: the number of users, and the approximate time."""
 ENCODING_BATCH_USERS = 1 << 12
 MAX_LISTED_ESTIMATES = 100
-"""Largest number of estimates of one collection that are listed singly."""
+"""Largest number of estimates of one collection that are listed individually."""
 
 
 @dataclass(frozen=True)
@@ -212,14 +215,14 @@ class SimulatedExample:
     truth: tuple[float, ...] | None
 
     @classmethod
-    def from_errors(cls, errors: Floats, margins: Floats, held: Any) -> SimulatedExample:
+    def from_errors(cls, errors: Floats, margins: Floats, truth: Any) -> SimulatedExample:
         """Takes as many estimates as fit into a plot."""
-        truth = np.asarray(held) if held is not None else None
-        whole = truth is not None and truth.shape == errors.shape
+        listed = slice(MAX_LISTED_ESTIMATES)
+        comparable = truth is not None and np.shape(truth) == errors.shape
         return cls(
-            tuple(errors[:MAX_LISTED_ESTIMATES].tolist()),
-            tuple(margins[:MAX_LISTED_ESTIMATES].tolist()),
-            tuple(truth[:MAX_LISTED_ESTIMATES].tolist()) if whole and truth is not None else None,
+            tuple(errors[listed].tolist()),
+            tuple(margins[listed].tolist()),
+            tuple(np.asarray(truth)[listed].tolist()) if comparable else None,
         )
 
 
@@ -230,12 +233,12 @@ class Outcome(PrintableResult):
     Args:
         plan: Plan that was simulated.
         requested_users: Requested number of users.
-        users: Simulated number of users: fewer if messages had to be encoded and more would have taken too long.
+        users: Simulated number of users; smaller than requested if messages had to be encoded, which takes long.
         repeats: Number of simulated collections.
-        expected: Standard error of the plan's mechanism with so many users.
+        expected: Standard error of the plan's mechanism with this number of users.
         simulated_error: Root mean square error of all simulated estimates.
         covered: Fraction of estimates whose own confidence interval contains the truth.
-        exact: True if estimates were drawn from their exact law; False if messages were really encoded.
+        exact: True if estimates were drawn from their exact law; False if messages were encoded.
         estimates: Number of estimates of each simulated collection.
         example: One of the simulated collections, estimate by estimate.
         confidence: Confidence of the intervals.
@@ -263,7 +266,7 @@ class Outcome(PrintableResult):
 
     @cached_property
     def reduced_turnout_guarantees(self) -> tuple[TurnoutGuarantee, ...]:
-        """The privacy guarantees of the plan if only half or a tenth of the planned users take part."""
+        """The guarantees of the plan if only half or a tenth of the planned users take part."""
         return reduced_turnout_guarantees(self.plan)
 
     @cached_property
@@ -294,10 +297,10 @@ class Outcome(PrintableResult):
             "example": None if self.example is None else vars(self.example),
             "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
             "guarantee": {"users": self.requested_users, "epsilon": self.guarantee.epsilon, "delta": self.plan.delta},
-            **self.plan.schedule.to_document(),
+            **self.plan.participation.to_document(),
             **(
-                {"condition": SAMPLING_SECRECY_CONDITION, "if_known": self._known_sample_epsilon()}
-                if self.plan.schedule.is_sampled
+                {"condition": SAMPLING_SECRECY_CONDITION, "if_known": known_sample_epsilon(self.plan)}
+                if self.plan.participation.is_sampled
                 else {}
             ),
             "fewer_users": [each.document() for each in self.reduced_turnout_guarantees],
@@ -314,29 +317,26 @@ class Outcome(PrintableResult):
             ("simulated collections", f"{self.repeats:,}, each with {self.estimates:,} estimates"),
             *([("standard error, promised", f"{promised:.6g}")] if as_planned else []),
             ("standard error, expected", f"{self.expected:.6g} {task.unit}"),
-            ("standard error, simulated", f"{self.simulated_error:.6g} ({self.ratio:.4f} of what is expected)"),
+            ("standard error, simulated", f"{self.simulated_error:.6g} ({self.ratio:.4f} of the expected one)"),
             (f"within {format_percentage(self.confidence)} intervals", f"{self.covered:.2%} of the estimates"),
             (
-                f"promised to {self.requested_users:,} users",
+                f"guarantee for {self.requested_users:,} users",
                 f"{self.guarantee.text} at δ = {format_exact(self.plan.delta)}",
             ),
-            *self.plan.schedule.rows(),
-            *((f"if {each.share} take part", self._format_turnout(each)) for each in self.reduced_turnout_guarantees),
-            *self._condition_rows(),
+            *self.plan.participation.rows(),
+            *(
+                (f"if {fewer.share} take part", self._format_turnout(fewer))
+                for fewer in self.reduced_turnout_guarantees
+            ),
+            *(
+                self.plan.participation.condition_rows(format_epsilon_equation(known_sample_epsilon(self.plan)))
+                if self.plan.participation.is_sampled
+                else []
+            ),
         ]
 
-    def _condition_rows(self) -> list[tuple[str, str]]:
-        """Returns the condition of the guarantee, if users are drawn."""
-        if not self.plan.schedule.is_sampled:
-            return []
-        return self.plan.schedule.condition_rows(format_epsilon_equation(self._known_sample_epsilon()))
-
-    def _known_sample_epsilon(self) -> float:
-        """Returns ε of all rounds if everybody learns who was drawn."""
-        return known_sample_epsilon(self.plan)
-
     def _format_turnout(self, fewer: TurnoutGuarantee) -> str:
-        """Returns the guarantee with fewer users, beside the target."""
+        """Returns the guarantee with fewer users, and the target."""
         target = f"target {format_exact(self.plan.epsilon)}"
         return f"{fewer.text} at δ = {format_exact(self.plan.delta)} with {fewer.users:,} users ({target})"
 
@@ -346,20 +346,18 @@ class Outcome(PrintableResult):
 
     @property
     def sampling_note(self) -> str:
-        """A sentence on how estimates were drawn."""
+        """A sentence on the simulation of estimates."""
         if self.exact:
-            return "Estimates were drawn by their exact law, without drawing messages."
-        fewer = "" if self.users == self.requested_users else f", of {self.users:,} users as more would take long"
-        return f"Messages were really encoded and read{fewer}: this mechanism's law has no short cut."
+            return "Estimates were drawn from their exact law, without messages."
+        fewer = "" if self.users == self.requested_users else f", of {self.users:,} users as more would take too long"
+        return f"Messages were encoded and read{fewer}: the law of this mechanism's estimates cannot be drawn directly."
 
-    @property
-    def remark(self) -> str:
-        return self.sampling_note
+    remark = sampling_note
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """A plan to be tried on simulated users as ``task.data`` describes them."""
+    """A plan to be tried with simulated users, as ``task.data_description`` describes them."""
 
     plan: Plan
     users: int
@@ -400,7 +398,7 @@ class Simulation:
         square, inside, total = 0.0, 0, 0
         example: SimulatedExample | None = None
         for _ in range(self.repeats):
-            errors, margins = _concatenate_parts([part.simulate(rng) for part in parts])
+            errors, margins = concatenate_errors([part.simulate(rng) for part in parts])
             example = example or SimulatedExample.from_errors(
                 errors, margins, parts[0].truth if len(parts) == 1 else None
             )
@@ -408,32 +406,23 @@ class Simulation:
             inside += int(np.sum(np.abs(errors) <= margins))
             total += errors.size
             advance(1)
-        expected = self._expected(users)
-        each = total // self.repeats
-        found = math.sqrt(square / total)
         return Outcome(
-            self.plan,
-            self.users,
-            users,
-            self.repeats,
-            expected,
-            found,
-            inside / total,
-            exact,
-            each,
-            example,
-            self.confidence,
-        )
+            self.plan, self.users, users, self.repeats, self._expected(users), math.sqrt(square / total),
+            inside / total, exact, total // self.repeats, example, self.confidence,
+        )  # fmt: skip
 
     def _expected(self, users: int) -> float:
         """Returns the standard error of the simulated estimates."""
         if self.options is None:
             return self.task.standard_error(self.mechanism, users)
-        reading, held = self.mechanism.build_estimator(self.options), self.task.option_true_counts(self.options, users)
-        variance = reading.variance_at_counts(held.astype(np.float64), users)
+        estimator, counts = (
+            self.mechanism.build_estimator(self.options),
+            self.task.option_true_counts(self.options, users),
+        )
+        variance = estimator.variance_at_counts(counts.astype(np.float64), users)
         if variance is None:
             sample = self.mechanism.check(self.task.representative_values(self.mechanism))
-            variance = reading.variance(sample) * (users / len(sample))
+            variance = estimator.variance(sample) * (users / len(sample))
         return float(np.sqrt(np.mean(variance)))
 
     def _parts(self, users: int) -> list[_Part]:
@@ -496,31 +485,26 @@ class _Part:
         if self.is_exact:
             return self.users
         sample = self.task.representative_values(self.mechanism)
-        spent = measure_cost(self.mechanism, sample, self.estimator)
-        affordable = MAX_ENCODING_SECONDS / repeats / (spent.encoding_seconds + spent.reading_seconds)
-        # A power of ten, so that the noise of the measurement rarely changes it.
+        cost = measure_cost(self.mechanism, sample, self.estimator)
+        affordable = MAX_ENCODING_SECONDS / repeats / (cost.encoding_seconds + cost.reading_seconds)
+        # A power of ten, since the measurement is noisy.
         return min(self.users, MAX_ENCODED_USERS, int(10.0 ** max(0, math.floor(math.log10(affordable)))))
 
     def _simulate_by_encoding(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Computes estimates from real messages of users who repeat the sample."""
-        mechanism, users, reading = self.mechanism, self.users, self.estimator
+        mechanism, users, estimator = self.mechanism, self.users, self.estimator
         sample = mechanism.check(self.task.representative_values(mechanism))
         total: Array | None = None
         for start in range(0, users, ENCODING_BATCH_USERS):
-            own = sample[np.arange(start, min(users, start + ENCODING_BATCH_USERS)) % len(sample)]
-            added = reading.accumulate(mechanism.encode(own, rng))
-            total = added if total is None else total + added
-        drawn = mechanism.draw_shuffler_messages(resolve_source(rng))
-        if drawn is not None:
-            total = total + reading.accumulate(drawn)
+            batch = sample[np.arange(start, min(users, start + ENCODING_BATCH_USERS)) % len(sample)]
+            part = estimator.accumulate(mechanism.encode(batch, rng))
+            total = part if total is None else total + part
+        noise = mechanism.draw_shuffler_messages(resolve_source(rng))
+        if noise is not None:
+            total = total + estimator.accumulate(noise)
         assert total is not None, "there is at least one user"
-        truth = reading.truth(sample[np.arange(users) % len(sample)])
-        return self.task.compute_errors_and_margins(mechanism, reading.finish(total, users), truth, self.confidence)
-
-
-def _concatenate_parts(found: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Concatenates the errors and margins of all parts, scaled so that each part counts the same."""
-    return found[0] if len(found) == 1 else concatenate_errors(found)
+        truth = estimator.truth(sample[np.arange(users) % len(sample)])
+        return self.task.compute_errors_and_margins(mechanism, estimator.finish(total, users), truth, self.confidence)
 
 
 def simulate(
@@ -532,7 +516,7 @@ def simulate(
     options: Any = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Outcome | SearchOutcome:
-    """Tries a plan on simulated users and compares the errors with the expected ones.
+    """Simulates collections of a plan and compares their errors with the expected ones.
 
     Args:
         plan: Plan, or path of its file.
@@ -557,15 +541,14 @@ def simulate(
     >>> round(simulate(plan, users=1e12, repeats=200).ratio, 1)
     1.0
     """
-    chosen = Plan.load_if_path(plan)
-    crowd = chosen.users if users is None else users
-    asked = None if options is None else chosen.task.parse_options(SIMULATE_PREFIX, options)
-    simulation = Simulation(chosen, crowd, repeats, seed, asked, confidence)  # type: ignore[arg-type]
-    task = chosen.task
+    plan = Plan.load_if_path(plan)
+    task, users = plan.task, plan.users if users is None else users
+    numbers = None if options is None else task.parse_options(SIMULATE_PREFIX, options)
+    simulation = Simulation(plan, users, repeats, seed, numbers, confidence)  # type: ignore[arg-type]
     with (Progress() if progress is None else progress).step("simulating", simulation.repeats) as advance:
         if isinstance(task, ValueSearch):
-            made_up = task.draw_simulated_users(simulation.users)
+            simulated = task.draw_simulated_users(simulation.users)
             return simulate_searches(
-                chosen, task, made_up, simulation.repeats, simulation.seed, advance, simulation.confidence
+                plan, task, simulated, simulation.repeats, simulation.seed, advance, simulation.confidence
             )
         return simulation.run(advance)

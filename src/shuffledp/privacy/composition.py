@@ -69,12 +69,12 @@ class SampledDeltas:
             )
         )
         while True:
-            found = cls._from_grid(grid)
-            before, after, cells = found.upper[:-1], found.upper[1:], np.diff(found.indices)
+            samples = cls._from_grid(grid)
+            before, after, cells = samples.upper[:-1], samples.upper[1:], np.diff(samples.indices)
             falls = (before > MAX_FALL * after) & (before > NEGLIGIBLE_DELTA) & (cells > 1)
             if not falls.any():
-                return found
-            grid.evaluate((found.indices[:-1] + cells // 2)[falls])
+                return samples
+            grid.evaluate((samples.indices[:-1] + cells // 2)[falls])
 
     @classmethod
     def _from_grid(cls, grid: LossGrid) -> Self:
@@ -111,7 +111,7 @@ class SampledCurve(PrivacyCurve):
     """The chords between sampled upper values of a curve.
 
     Theorem: connect the dots [Doroshenko et al. 2022]: the true δ is convex in e^ε and never rises, so chords between
-    upper values lie above it, and beyond the last point that point's value does (privacy/loss.py).
+    upper values lie above it, and beyond the last point that point's value does (privacy/privacy_loss.py).
     Requires: the points are values of a guarantee for all inputs.
     Returns: a certified upper bound; ``slack`` is the rounding of the chords, not their distance to the curve.
     """
@@ -124,11 +124,13 @@ class SampledCurve(PrivacyCurve):
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, places = self.samples.upper, self.samples.epsilons
-        seen = np.minimum(epsilons, places[-1])
-        right = np.clip(np.searchsorted(places, seen, side="left"), 1, len(places) - 1)
+        points = np.minimum(epsilons, places[-1])
+        right = np.clip(np.searchsorted(places, points, side="left"), 1, len(places) - 1)
         left = right - 1
         # (e^b − e^ε)/(e^b − e^a) for a ≤ ε ≤ b, as a product of factors that are each accurate.
-        weight = np.expm1(places[right] - seen) * np.exp(seen - places[left]) / np.expm1(places[right] - places[left])
+        weight = (
+            np.expm1(places[right] - points) * np.exp(points - places[left]) / np.expm1(places[right] - places[left])
+        )
         chord = upper[right] + (upper[left] - upper[right]) * weight
         return np.minimum(1.0, chord * (1 + MARGIN)), np.minimum(1.0, chord * (1 - MARGIN))
 
@@ -144,8 +146,8 @@ class SampledCurve(PrivacyCurve):
             return self._value(0.0, 0.0)
         if excess(MAX_EPSILON) < 0:
             return self._value(math.inf, 0.0)
-        found = find_crossing(excess, 0.0, MAX_EPSILON, relative=1e-12)
-        return self._value(found.above, found.above - found.below)
+        crossing = find_crossing(excess, 0.0, MAX_EPSILON, relative=1e-12)
+        return self._value(crossing.above, crossing.above - crossing.below)
 
 
 # --- Gaussian limit of many users ---
@@ -177,18 +179,18 @@ class GaussianLimit(PrivacyCurve):
     def _delta(self, epsilon: float) -> BoundValue:
         from scipy.special import log_ndtr
 
-        seen = min(epsilon, MAX_EPSILON)
+        point = min(epsilon, MAX_EPSILON)
         if self.mu == 0:
             return self._value(0.0, math.inf)
-        first = float(log_ndtr(self.mu / 2 - seen / self.mu))
-        second = seen + float(log_ndtr(-self.mu / 2 - seen / self.mu))
+        first = float(log_ndtr(self.mu / 2 - point / self.mu))
+        second = point + float(log_ndtr(-self.mu / 2 - point / self.mu))
         return self._value(math.exp(first) * -math.expm1(min(0.0, second - first)), math.inf)
 
     def _epsilon(self, delta: float) -> BoundValue:
         if self.mu == 0 or self._delta(0.0).upper <= delta:
             return self._value(0.0, math.inf)
-        found = find_crossing(lambda x: delta - self._delta(x).upper, 0.0, MAX_EPSILON, guess=self.mu)
-        return self._value(found.above, math.inf)
+        crossing = find_crossing(lambda x: delta - self._delta(x).upper, 0.0, MAX_EPSILON, guess=self.mu)
+        return self._value(crossing.above, math.inf)
 
 
 def gaussian_limit(curve: PrivacyCurve) -> GaussianLimit:
@@ -213,7 +215,7 @@ def gaussian_limit(curve: PrivacyCurve) -> GaussianLimit:
     """
     mu = curve.loss_deviation()
     if mu is None:
-        raise NotApplicable(NAME, f"the curve of {curve.bound!r} does not know its limit.")
+        raise NotApplicable(NAME, f"the limit of the curve of {curve.bound!r} is not known.")
     source: CurveSource = dataclasses.replace(
         curve.source, bound=NAME, theorem="central limit theorem", guarantee=False, note=NOTE, attack=None
     )
@@ -252,22 +254,22 @@ class GroupCurve(PrivacyCurve):
 
     def _epsilon(self, delta: float) -> BoundValue:
         points, smallest = self._running_minimum
-        enough = np.flatnonzero(smallest <= delta)
-        if not len(enough):
+        within = np.flatnonzero(smallest <= delta)
+        if not len(within):
             return self._value(math.inf, math.inf)
-        high = float(points[enough[0]])
+        high = float(points[within[0]])
         if high == 0.0:
             return self._value(0.0, 0.0)
         # A value in floats is a little larger than the same value in balls, so the level also holds there.
-        found = invert(self, delta, high, zero_at_high=False)
-        if math.isinf(found.upper):
+        inverse = invert(self, delta, high, zero_at_high=False)
+        if math.isinf(inverse.upper):
             return self._value(high, high)
-        return self._value(found.upper, found.upper - found.lower)
+        return self._value(inverse.upper, inverse.upper - inverse.lower)
 
     def _delta(self, epsilon: float) -> BoundValue:
-        seen = min(epsilon, MAX_EPSILON)
-        value = self.bracket(seen)
-        upper = min(1.0, value.upper_float(), self._minimum_up_to(seen))
+        point = min(epsilon, MAX_EPSILON)
+        value = self.bracket(point)
+        upper = min(1.0, value.upper_float(), self._minimum_up_to(point))
         # Beyond the largest ε that is evaluated only an upper bound is known.
         lower = 0.0 if epsilon > MAX_EPSILON else min(upper, value.lower_float())
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
@@ -288,14 +290,14 @@ class GroupCurve(PrivacyCurve):
         return self._scale * self.size
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        seen = np.minimum(epsilons, MAX_EPSILON)
+        capped = np.minimum(epsilons, MAX_EPSILON)
         points, smallest = self._running_minimum
         # The last point at or before each ε.
-        before = np.searchsorted(points, seen, side="right") - 1
-        upper = np.minimum(self._upper(seen), smallest[before])
+        before = np.searchsorted(points, capped, side="right") - 1
+        upper = np.minimum(self._upper(capped), smallest[before])
         lower = (
-            self.inner.profile(seen / self.size * (1 + ROUNDING_MARGIN)).lower
-            * self._terms(seen)
+            self.inner.profile(capped / self.size * (1 + ROUNDING_MARGIN)).lower
+            * self._terms(capped)
             * (1 - 4 * ROUNDING_MARGIN)
         )
         return upper, np.where(epsilons <= MAX_EPSILON, np.minimum(lower, upper), 0.0)
@@ -353,12 +355,12 @@ def group(curve: PrivacyCurve, size: float) -> PrivacyCurve:
     0.0675 0.1418
     """
     if not isinstance(curve, PrivacyCurve):
-        raise TypeError(f"group: expected a privacy curve as amplify gives it, got {curve!r}.")
-    held = validation.count("group", "size", size)
-    if held == 1:
+        raise TypeError(f"group: expected a privacy curve as amplify returns it, got {curve!r}.")
+    count = validation.count("group", "size", size)
+    if count == 1:
         return curve
-    theorem = f"group privacy of {held} values of one person, each by: {curve.theorem}"
-    return GroupCurve(dataclasses.replace(curve.source, theorem=theorem), curve, held)
+    theorem = f"group privacy of {count} values of one person, each by: {curve.theorem}"
+    return GroupCurve(dataclasses.replace(curve.source, theorem=theorem), curve, count)
 
 
 # --- Rényi divergences ---
@@ -426,13 +428,13 @@ class RenyiCurve(ValueObject):
             offset = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
             if offset > best.upper:
                 continue
-            found = self.divergence(order)
+            value = self.divergence(order)
             # Divergences grow with the order.
-            if found.upper - found.slack > best.upper:
+            if value.upper - value.slack > best.upper:
                 break
-            upper = max(0.0, found.upper + offset + ROUNDING * (found.upper + abs(offset)))
+            upper = max(0.0, value.upper + offset + ROUNDING * (value.upper + abs(offset)))
             if upper < best.upper:
-                best = self._value(upper, min(found.slack, upper))
+                best = self._value(upper, min(value.slack, upper))
         return replace(best, delta=delta)
 
     @cached_property
@@ -465,7 +467,7 @@ def renyi(curve: PrivacyCurve) -> RenyiCurve:
     True
     """
     if not isinstance(curve, PrivacyCurve):
-        raise TypeError(f"{_RENYI}: expected a privacy curve as amplify gives it, got {curve!r}.")
+        raise TypeError(f"{_RENYI}: expected a privacy curve as amplify returns it, got {curve!r}.")
     return RenyiCurve(curve)
 
 
@@ -497,13 +499,11 @@ class RepeatedAttack(Attack):
         return [] if self._composed_curve is None else [self._composed_curve]
 
     def delta(self, epsilon: float) -> float:
-        """Returns a δ that the divergence of some dataset reaches at ε."""
         return max(
             [self.single_attack.delta(epsilon), *(exact_lower_bound(c.delta(epsilon)) for c in self.exact_curves())]
         )
 
     def epsilon(self, delta: float) -> float:
-        """Returns an ε below which not every dataset is (ε, δ)-private."""
         return max(
             [self.single_attack.epsilon(delta), *(exact_lower_bound(c.epsilon(delta)) for c in self.exact_curves())]
         )
@@ -511,7 +511,7 @@ class RepeatedAttack(Attack):
 
 _COMPOSE = "compose"
 ACCURACY, MANY_CURVES_ACCURACY, MAX_CURVES_FOR_ACCURACY = 1e-4, 2.5e-4, 10
-"""Relative amount by which the grid may raise ε; the second value applies to more than MANY different curves."""
+"""Relative amount by which the grid may raise ε; the second value applies to more different curves than the third."""
 TRUNCATION_SHARE = 1e-4
 """Share of δ that truncating the tails of all rounds may cost."""
 TARGET_DECADES = 3
@@ -600,7 +600,7 @@ class ComposedCurve(PrivacyCurve):
     """The curve of several rounds, each given by a curve and a multiplicity; inputs may be chosen adaptively.
 
     Theorem: [VR] Lemma 7.2: if each round is dominated by a pair, all rounds are dominated by the product of the
-    pairs. The pairs are built from the curves by connecting the dots (privacy/loss.py).
+    pairs. The pairs are built from the curves by connecting the dots (privacy/privacy_loss.py).
     Requires: each curve bounds both directions for every neighbouring pair and for whatever came before.
     Returns: a certified upper value; ``slack`` is its distance to a certified lower value of the same product,
     grid, tails, wrap-around and rounding included.
@@ -617,9 +617,9 @@ class ComposedCurve(PrivacyCurve):
         return self.parts
 
     def loss_deviation(self) -> float | None:
-        each = [(times, curve.loss_deviation()) for curve, times in self.parts]
-        squares = [times * one * one for times, one in each if one is not None]
-        return math.sqrt(math.fsum(squares)) if len(squares) == len(each) else None
+        deviations = [(times, curve.loss_deviation()) for curve, times in self.parts]
+        squares = [times * deviation * deviation for times, deviation in deviations if deviation is not None]
+        return math.sqrt(math.fsum(squares)) if len(squares) == len(deviations) else None
 
     @cached_property
     def _composer(self) -> _Composer:
@@ -769,15 +769,15 @@ def compose(
     parts: dict[int, tuple[PrivacyCurve, int]] = {}
     for curve in listed:
         if not isinstance(curve, PrivacyCurve):
-            raise TypeError(f"{_COMPOSE}: expected privacy curves as amplify gives them, got {curve!r}.")
+            raise TypeError(f"{_COMPOSE}: expected privacy curves as amplify returns them, got {curve!r}.")
         for part, times in curve.rounds():
             known = parts.get(id(part), (part, 0))[1]
             parts[id(part)] = part, known + times * repeats
     distinct = tuple(parts.values())
     if len(distinct) == 1 and distinct[0][1] == 1:
         return distinct[0][0]
-    usual = MANY_CURVES_ACCURACY if len(distinct) > MAX_CURVES_FOR_ACCURACY else ACCURACY
-    return ComposedCurve(_source(distinct), distinct, usual if accuracy is None else accuracy)
+    default = MANY_CURVES_ACCURACY if len(distinct) > MAX_CURVES_FOR_ACCURACY else ACCURACY
+    return ComposedCurve(_source(distinct), distinct, default if accuracy is None else accuracy)
 
 
 def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> CurveSource:

@@ -220,14 +220,14 @@ class BoundValue(PrintableResult, ValueObject):
         """
         bounds = {"lower": self.lower} if attacked else {}
         bounds |= {"upper": self.upper, "slack": self.slack}
-        said: dict[str, Any] = {"value": bounds}
+        fields: dict[str, Any] = {"value": bounds}
         if self.delta is not None:
-            said = {"epsilon": bounds, "delta": self.delta}
+            fields = {"epsilon": bounds, "delta": self.delta}
         elif self.epsilon is not None:
-            said = {"epsilon": self.epsilon, "delta": bounds}
-        said |= {"bound": self.bound, "theorem": self.theorem, "certified": self.certified}
-        said |= {"guarantee": self.guarantee, "note": self.note}
-        return said | ({"origin": self.origin} if self.origin else {})
+            fields = {"epsilon": self.epsilon, "delta": bounds}
+        fields |= {"bound": self.bound, "theorem": self.theorem, "certified": self.certified}
+        fields |= {"guarantee": self.guarantee, "note": self.note}
+        return fields | ({"origin": self.origin} if self.origin else {})
 
     @property
     def heading(self) -> str:
@@ -311,10 +311,12 @@ class PrivacyCurve(PrintableResult, ValueObject):
 
     @property
     def bound(self) -> str:
+        """Name of the bound."""
         return self.source.bound
 
     @property
     def theorem(self) -> str:
+        """The theorem behind the bound."""
         return self.source.theorem
 
     @property
@@ -334,6 +336,7 @@ class PrivacyCurve(PrintableResult, ValueObject):
 
     @property
     def note(self) -> str:
+        """A remark on the curve; empty if there is none."""
         return self.source.note
 
     @property
@@ -595,8 +598,8 @@ class NumericCurve(PrivacyCurve):
         """Compares float estimates: a curve that is no better in one direction is not worth computing."""
         if not (delta > 0 and epsilon < min(self.largest_epsilon, MAX_EPSILON)):
             return True
-        enough = math.log(delta) - MIN_LOG_IMPROVEMENT
-        return not any(divergence.log_estimate(epsilon) > enough for divergence in self._divergences)
+        log_target = math.log(delta) - MIN_LOG_IMPROVEMENT
+        return not any(divergence.log_estimate(epsilon) > log_target for divergence in self._divergences)
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest_epsilon, MAX_EPSILON)
@@ -618,9 +621,9 @@ class NumericCurve(PrivacyCurve):
     def _delta(self, epsilon: float) -> BoundValue:
         if epsilon >= self.largest_epsilon and math.isfinite(self.largest_epsilon):
             return self._value(0.0, 0.0)
-        found = [d.bracket(min(epsilon, MAX_EPSILON)) for d in self._divergences]
-        upper = max(value.upper_float() for value in found)
-        lower = max(value.lower_float() for value in found)
+        brackets = [d.bracket(min(epsilon, MAX_EPSILON)) for d in self._divergences]
+        upper = max(value.upper_float() for value in brackets)
+        lower = max(value.lower_float() for value in brackets)
         upper = min(1.0, upper)
         if epsilon > MAX_EPSILON:
             return self._value(upper, upper)
@@ -633,8 +636,8 @@ class NumericCurve(PrivacyCurve):
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, lower = np.zeros_like(epsilons), np.zeros_like(epsilons)
         inside = epsilons < self.largest_epsilon
-        seen = np.minimum(epsilons[inside], MAX_EPSILON)
-        upper[inside], lower[inside] = largest_divergence(self._divergences, seen, convex=self.has_fixed_pairs)
+        points = np.minimum(epsilons[inside], MAX_EPSILON)
+        upper[inside], lower[inside] = largest_divergence(self._divergences, points, convex=self.has_fixed_pairs)
         lower[epsilons > MAX_EPSILON] = 0.0
         return upper, lower
 
@@ -704,8 +707,8 @@ class ClosedFormDeltaCurve(PrivacyCurve):
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest_epsilon, MAX_EPSILON)
-        found = invert(self, delta, high, zero_at_high=self.largest_epsilon <= MAX_EPSILON)
-        return self._value(found.upper, found.upper - found.lower)
+        inverse = invert(self, delta, high, zero_at_high=self.largest_epsilon <= MAX_EPSILON)
+        return self._value(inverse.upper, inverse.upper - inverse.lower)
 
     def _delta(self, epsilon: float) -> BoundValue:
         if epsilon >= self.largest_epsilon and math.isfinite(self.largest_epsilon):
@@ -787,17 +790,15 @@ class AttackCurve(Attack):
             ]
 
     def delta(self, epsilon: float) -> float:
-        """Returns a δ that the divergence of some dataset reaches at ε."""
-        found = (d.bracket(min(epsilon, MAX_EPSILON)).lower_float() for d in self._divergences)
-        return max(0.0, max(found, default=0.0))
+        lower = (d.bracket(min(epsilon, MAX_EPSILON)).lower_float() for d in self._divergences)
+        return max(0.0, max(lower, default=0.0))
 
     def epsilon(self, delta: float) -> float:
-        """Returns an ε below which not every dataset is (ε, δ)-private."""
         best = 0.0
         for divergence in self._divergences:
             if best == 0.0 or divergence.bracket(best).lower > delta:
-                found = invert(divergence, delta, MAX_EPSILON, zero_at_high=False)
-                best = max(best, found.lower)
+                inverse = invert(divergence, delta, MAX_EPSILON, zero_at_high=False)
+                best = max(best, inverse.lower)
         return best
 
 
@@ -856,16 +857,16 @@ class InterpolationPoints:
         if len(points) == 1:
             # Already at ε = 0 δ is negligible.
             return np.full_like(epsilons, upper[0]), np.zeros_like(epsilons)
-        seen = np.minimum(epsilons, points[-1])
-        right = np.clip(np.searchsorted(points, seen, side="right"), 1, len(points) - 1)
-        share = _chord_position(seen, points[right - 1], points[right])
+        capped = np.minimum(epsilons, points[-1])
+        right = np.clip(np.searchsorted(points, capped, side="right"), 1, len(points) - 1)
+        share = _chord_position(capped, points[right - 1], points[right])
         most = (upper[right - 1] + (upper[right] - upper[right - 1]) * share) * (1 + ROUNDING)
         # The continuation of a chord between two neighbouring points of a convex function is below the function. The
         # neighbour to the left of ε = 0 is the mirror image of the first point: D_x(P‖Q) = 1 − x + x·D_{1/x}(Q‖P).
         before = np.concatenate(([-points[1]], points))[right - 1]
         mirrored = -np.expm1(-points[1]) + upper[1] * np.exp(-points[1])
         above = np.concatenate(([mirrored], upper))[right - 1]
-        reach = (seen - points[right - 1]) / (points[right - 1] - before)
+        reach = (capped - points[right - 1]) / (points[right - 1] - before)
         least = lower[right - 1] * (1 + reach) - above * reach * np.exp(points[right] - before)
         least = np.maximum(lower[right], least * (1 - ROUNDING) - ROUNDING * above)
         beyond = epsilons > points[-1]

@@ -94,6 +94,11 @@ class HidingPair(ValueObject):
 
     A pair is data where ``classes`` is: rationals (``exact_pair``), or a frozen dataclass with ``__call__`` that holds
     the numbers from which the classes are computed. Then pairs, and curves made of them, pickle and compare equal.
+
+    Args:
+        classes: Function that returns the message classes at the working precision.
+        symmetric: True if exchanging the two inputs leaves the law of G unchanged.
+        reverse_classes: The classes with the inputs exchanged, if they do not follow from `classes`.
     """
 
     classes: Callable[[], Classes] = field(repr=False)
@@ -128,6 +133,9 @@ class HidingPair(ValueObject):
         s·P + (1−s)·w and s·Q + (1−s)·w.
         Returns: a pair whose divergence is exactly that of the sample; where part of P and Q is left out because nobody
         else sends it, at most that.
+
+        Args:
+            share: Probability that user 1 sends.
         """
         if isinstance(self.classes, ExactClasses) and self.reverse_classes is None:
             rest = 1 - share
@@ -143,7 +151,11 @@ class HidingPair(ValueObject):
         return float(sum((gap * gap / hiding for gap, hiding in apart), arb(0)))
 
     def law(self, epsilon: float) -> FiniteLaw:
-        """Returns the law of G at ε."""
+        """Returns the law of G at ε.
+
+        Args:
+            epsilon: The ε.
+        """
 
         def atoms() -> Atoms:
             ratio = arb(epsilon).exp()
@@ -179,7 +191,15 @@ class HidingPair(ValueObject):
 
 
 def exact_pair(classes: Sequence[ExactClass], *, symmetric: bool) -> HidingPair:
-    """Returns a pair from exact probabilities (first, second, hiding); the mass that hiding lacks to 1 is revealed."""
+    """Returns a pair from exact probabilities; the mass that the hiding law lacks to 1 is revealed.
+
+    Args:
+        classes: The probabilities (first, second, hiding) of each class of messages.
+        symmetric: True if exchanging the two inputs leaves the law of G unchanged.
+
+    Raises:
+        ValueError: If the hiding probabilities sum to more than 1.
+    """
     rest = 1 - sum((hiding for _, _, hiding in classes), fmpq(0))
     if rest < 0:
         raise ValueError(f"exact_pair: hiding probabilities must sum to at most 1, got {float(arb(1 - rest))!r}.")
@@ -220,9 +240,9 @@ class MixedOtherUsers(ValueObject):
 
     def __post_init__(self) -> None:
         if len(self.gamma) != len(self.groups) or not all(self.groups):
-            raise ValueError("MixedOthers: expected some kinds and a gamma for every group.")
+            raise ValueError("MixedOtherUsers: expected some laws and a gamma for every group.")
         if not all(0.0 <= each <= 1.0 for each in self.gamma):
-            raise ValueError(f"MixedOthers: expected every gamma between 0 and 1, got {self.gamma!r}.")
+            raise ValueError(f"MixedOtherUsers: expected every gamma between 0 and 1, got {self.gamma!r}.")
 
     def swapped(self) -> MixedOtherUsers:
         """Returns the other direction of the divergence."""
@@ -246,21 +266,23 @@ BITS, VIEW_BITS = 192, 60
 
 @dataclass(frozen=True)
 class OtherUsers(ValueObject, ABC):
-    """Two inputs and all other users: the two laws of user 1, and in ``user_pairs`` every law that another user may
-    have.
+    """Two inputs and all other users.
 
-    In each kind ``hiding`` is the law of one other user, or a part of it and then the revealed rest. Whatever another
-    user holds, at any ε the law of G = (first − e^ε·second)/hiding is a mixture of these, or below one in convex order.
-    ``gamma``: a γ > 0 such that every other user's law is at least γ times one law that is the same for all.
+    It has the two laws of user 1, and in ``user_pairs`` every law that another user may have. In each kind ``hiding``
+    is the law of one other user, or a part of it and then the revealed rest. Whatever another user holds, at any ε the
+    law of G = (first − e^ε·second)/hiding is a mixture of these, or below one in convex order.
+
+    Args:
+        gamma: A γ > 0 such that every other user's law is at least γ times one law that is the same for all.
+        symmetric: True if exchanging the two inputs leaves the set of ``user_pairs`` unchanged.
     """
 
     gamma: float
     symmetric: bool
-    """True if exchanging the two inputs leaves the set of ``user_pairs`` unchanged."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.gamma <= 1.0:
-            raise ValueError(f"Others: expected 0 < gamma <= 1, got {self.gamma!r}.")
+            raise ValueError(f"OtherUsers: expected 0 < gamma <= 1, got {self.gamma!r}.")
 
     @property
     @abstractmethod
@@ -269,7 +291,11 @@ class OtherUsers(ValueObject, ABC):
 
     @abstractmethod
     def user_pair(self, place: int) -> HidingPair:
-        """Returns the kind in this row of ``probabilities``."""
+        """Returns the pair of one kind of other user.
+
+        Args:
+            place: Its row in ``probabilities``.
+        """
 
     @abstractmethod
     def swapped(self) -> OtherUsers:
@@ -286,11 +312,19 @@ class OtherUsers(ValueObject, ABC):
         """The data that determine the kinds: equal for equal kinds, in any order."""
 
     def laws(self, epsilon: float) -> list[FiniteLaw]:
-        """Returns the laws of G at ε."""
+        """Returns the laws of G at ε.
+
+        Args:
+            epsilon: The ε.
+        """
         return [kind.law(epsilon) for kind in self.user_pairs]
 
     def approximate_laws(self, epsilon: float) -> list[FiniteLaw]:
-        """Returns approximately the same laws, for estimates, where proving that ``laws`` is complete takes long."""
+        """Returns approximately the same laws, for estimates, where proving that ``laws`` is complete takes long.
+
+        Args:
+            epsilon: The ε.
+        """
         return self.laws(epsilon)
 
     @abstractmethod
@@ -300,14 +334,18 @@ class OtherUsers(ValueObject, ABC):
 
 @dataclass(frozen=True)
 class ListedOtherUsers(OtherUsers):
-    """Other users whose kinds are all listed."""
+    """Other users whose possible laws are all listed.
+
+    Args:
+        listed_pairs: Every law that another user may have, against the two of user 1.
+    """
 
     listed_pairs: tuple[HidingPair, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.listed_pairs:
-            raise ValueError("Others: expected some kinds, got none.")
+            raise ValueError("OtherUsers: expected some laws, got none.")
 
     @property
     def user_pairs(self) -> tuple[HidingPair, ...]:
@@ -324,7 +362,7 @@ class ListedOtherUsers(OtherUsers):
         with precision(BITS):
             classes = [kind.classes() for kind in self.listed_pairs]
             if not all(_is_precise(chance) for kind in classes for each in kind for chance in each):
-                raise NumericalError("Others: some probability is not known to 60 binary digits; please report.")
+                raise NumericalError("OtherUsers: a probability is not known to 60 binary digits; please report.")
         shape = len(classes), max(map(len, classes))
         view = MessageProbabilities(np.zeros(shape), np.zeros(shape), np.zeros(shape))
         for row, kind in enumerate(classes):

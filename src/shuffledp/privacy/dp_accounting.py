@@ -48,7 +48,7 @@ def to_pld(
 ) -> Distribution:
     """Returns a ``PrivacyLossDistribution`` of dp_accounting that dominates the curve, or one dominated by it.
 
-    Theorem: connect the dots [Doroshenko et al. 2022], as in privacy/loss.py; one symmetric distribution, which
+    Theorem: connect the dots [Doroshenko et al. 2022], as in privacy/privacy_loss.py; one symmetric distribution, which
     dominates both directions of every pair of datasets that differ in one replaced record.
     Requires: ``discretization`` is the grid step of dp_accounting, equal for all that are composed; a value well below
     the curve's own ε makes the result tight. Losses that matter only for δ below ``smallest_delta`` are moved to
@@ -90,7 +90,11 @@ def to_pld(
 
 @attr.s(frozen=True, auto_attribs=True)
 class ShuffledDpEvent(dp_event.DpEvent):  # type: ignore[misc]
-    """One round of shuffled messages, described by its curve; neighbours replace one record."""
+    """One round of shuffled messages, described by its curve; neighbours replace one record.
+
+    Args:
+        curve: The round's privacy curve.
+    """
 
     curve: PrivacyCurve
 
@@ -99,6 +103,10 @@ class ShuffledAccountant(pld_privacy_accountant.PLDAccountant):  # type: ignore[
     """dp_accounting's accountant of privacy-loss distributions, extended to ``ShuffledDpEvent``.
 
     It counts every repetition of a ``RandomizedResponseDpEvent``; dp_accounting 0.6.0 counts one.
+
+    Args:
+        neighboring_relation: dp_accounting's neighbouring relation; shuffled rounds need REPLACE_ONE.
+        value_discretization_interval: Step of the grid of losses; it must be well below one round's ε.
     """
 
     _pld: Any

@@ -71,18 +71,24 @@ RATIO_BINS = 40
 ZERO_CLASS = MessageClass(arb(0), arb(0), arb(0))
 RATIO_TOLERANCE = 1e-12
 LINE_OFFSET = 1e-11
-"""Relative distance of a line from ratios that are equal up to rounding (SAME)."""
+"""Relative distance of a line from ratios that are equal up to rounding."""
 
 
 @dataclass(frozen=True)
 class Neighbours(Randomizer):
-    """The parameters, blankets and attacks of some pairs of inputs; the other users may hold any values."""
+    """The parameters, blankets and attacks of some pairs of inputs; the other users may hold any values.
+
+    Args:
+        parameters: Variation-ratio parameters that hold for all of these pairs.
+        blanket_pairs: Pairs against the privacy blanket.
+        attack_pairs: Exact pairs of constructed datasets.
+        mechanism: The mechanism of these inputs; a guarantee for all of its inputs holds for these.
+    """
 
     parameters: VariationRatio
     blanket_pairs: tuple[HidingPair, ...]
     attack_pairs: tuple[HidingPair, ...] = ()
     mechanism: Randomizer | None = None
-    """The mechanism whose inputs they are: a guarantee for all of its inputs holds for these."""
 
     def variation_ratio(self) -> VariationRatio:
         return self.parameters
@@ -101,8 +107,11 @@ def neighbours_from_pair(classes: Callable[[], Classes], attacks: Sequence[Hidin
     Requires: ``hiding`` is at most the law of every input, and positive wherever one of the two is.
     Returns: parameters rounded up, and the pair against the blanket with classes merged so that G only grows in convex
     order. For inputs that differ by less than a millionth the parameters stand for the pair.
-    """
 
+    Args:
+        classes: Function that returns the message classes at the working precision.
+        attacks: Exact pairs of constructed datasets.
+    """
     with precision(NEIGHBOUR_BITS):
         parameters, corners = _parameters(_nonzero_classes(classes)), _RatioGrid.from_classes(_nonzero_classes(classes))
     if parameters.p < MAX_SAME_INPUT_RATIO:
@@ -119,8 +128,8 @@ def _nonzero_classes(classes: Callable[[], Classes]) -> list[MessageClass]:
 
 def identical_neighbours() -> Neighbours:
     """Returns the neighbours of two inputs with the same law."""
-    barely = math.nextafter(1.0, 2.0)
-    return Neighbours(VariationRatio(barely, 0.0, barely), (exact_pair([(fmpq(1),) * 3], symmetric=True),))
+    least_ratio = math.nextafter(1.0, 2.0)
+    return Neighbours(VariationRatio(least_ratio, 0.0, least_ratio), (exact_pair([(fmpq(1),) * 3], symmetric=True),))
 
 
 def build_attack(classes: Callable[[], Classes]) -> HidingPair:
@@ -129,8 +138,8 @@ def build_attack(classes: Callable[[], Classes]) -> HidingPair:
     Merging messages only weakens the attack, so its result is a lower bound.
     """
     with precision(NEIGHBOUR_BITS):
-        told = classes()
-        places = _group_classes(told) if len(told) > MAX_CLASSES else range(len(told))
+        listed = classes()
+        places = _group_classes(listed) if len(listed) > MAX_CLASSES else range(len(listed))
     return HidingPair(_GroupedClasses(classes, places), symmetric=False)
 
 
@@ -145,7 +154,13 @@ def _group_classes(classes: Classes) -> Sequence[object]:
 
 
 def neighbours_from_parameters(p: float, beta: float, q: float) -> Neighbours:
-    """Returns the neighbours of pairs known only by their worst ratio, total variation and ratio to the others."""
+    """Returns the privacy of pairs of inputs of which only the parameters are known.
+
+    Args:
+        p: Largest ratio of the two laws.
+        beta: Largest total variation of the two laws.
+        q: Largest ratio of one of the two laws to another user's.
+    """
     parameters = VariationRatio(p=p, beta=min(beta, (p - 1) / (p + 1)), q=q)
     return Neighbours(parameters, (parameters.pair(0.0),))
 
@@ -199,7 +214,9 @@ class _RatioGrid:
         left, right = lines[place - 1], lines[place]
         share = (ratio - arb(left)) / (arb(right) - arb(left))
         if not (share > 0 and share < 1):
-            raise NumericalError(f"Neighbours: a ratio cannot be told from {left!r} or {right!r}; please report.")
+            raise NumericalError(
+                f"Neighbours: a ratio cannot be distinguished from {left!r} or {right!r}; please report."
+            )
         return (left, 1 - share), (right, share)
 
 
@@ -235,9 +252,9 @@ class _SplitClasses(_PrecisionCachedClasses):
     corners: _RatioGrid | None
 
     def _compute_classes(self) -> Classes:
-        all_told = _nonzero_classes(self.classes)
-        rest = 1 - sum((c.hiding for c in all_told), arb(0))
-        result = all_told if self.corners is None else self.corners.split_classes(all_told)
+        nonzero = _nonzero_classes(self.classes)
+        rest = 1 - sum((c.hiding for c in nonzero), arb(0))
+        result = nonzero if self.corners is None else self.corners.split_classes(nonzero)
         return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
 
 
@@ -258,22 +275,22 @@ class _GroupedClasses(_PrecisionCachedClasses):
 
 def _place_lines(ratios: Sequence[float]) -> list[float]:
     """Returns numbers that span the ratios and equal none of them: close to each, or evenly spaced in the logarithm."""
-    different: list[float] = []
+    distinct: list[float] = []
     for ratio in sorted(ratios):
-        if not different or ratio > different[-1] * (1 + RATIO_TOLERANCE):
-            different.append(ratio)
-    if 2 * len(different) <= MAX_LINES:
-        return [ratio * (1 + side) for ratio in different for side in (-LINE_OFFSET, LINE_OFFSET)]
-    low, high = different[0] * (1 - LINE_OFFSET), max(ratios) * (1 + LINE_OFFSET)
+        if not distinct or ratio > distinct[-1] * (1 + RATIO_TOLERANCE):
+            distinct.append(ratio)
+    if 2 * len(distinct) <= MAX_LINES:
+        return [ratio * (1 + side) for ratio in distinct for side in (-LINE_OFFSET, LINE_OFFSET)]
+    low, high = distinct[0] * (1 - LINE_OFFSET), max(ratios) * (1 + LINE_OFFSET)
     inner = [low * math.exp(math.log(high / low) * i / (MAX_LINES - 1)) for i in range(1, MAX_LINES - 1)]
-    return [low, *(_move_off_ratios(line, different) for line in inner), high]
+    return [low, *(_move_off_ratios(line, distinct) for line in inner), high]
 
 
-def _move_off_ratios(line: float, different: Sequence[float]) -> float:
+def _move_off_ratios(line: float, distinct: Sequence[float]) -> float:
     """Moves the line by small steps until no ratio lies on it."""
     while True:
-        place = bisect(different, line)
-        if all(abs(ratio / line - 1) > LINE_OFFSET for ratio in different[max(0, place - 2) : place + 2]):
+        place = bisect(distinct, line)
+        if all(abs(ratio / line - 1) > LINE_OFFSET for ratio in distinct[max(0, place - 2) : place + 2]):
             return line
         line *= 1 + 4 * LINE_OFFSET
 
@@ -463,10 +480,12 @@ class DistanceMatrix(Space):
 
     @property
     def size(self) -> int:
+        """The number of points."""
         return len(self.matrix)
 
     @cached_property
     def diameter(self) -> float:  # type: ignore[override]
+        """The largest distance between two points."""
         return float(self.matrix.max())
 
     @cached_property
@@ -484,18 +503,7 @@ class DistanceMatrix(Space):
         return ((a, b) for a in range(self.size) for b in range(a + 1, self.size))
 
     def pair_distances(self, first: Any, second: Any) -> PairDistances:
-        """Returns the distances of one pair of inputs from each other and from all others.
-
-        Args:
-            first: Index of one input.
-            second: Index of another input.
-
-        Returns:
-            The numbers that amplification bounds need for this pair.
-
-        Raises:
-            ValueError: If an index is out of range.
-        """
+        """Returns the distances of two inputs, given by their indices."""
         a, b = self.check_index(first), self.check_index(second)
         far = self.eccentricity
         return PairDistances(
@@ -588,27 +596,24 @@ class Segment(Space):
     0.5000 2.0000
     """
 
-    low: float
-    high: float
-    rate: float = 1.0
-    cap: float = math.inf
+    low: float = field(metadata=validation.checked(validation.real))
+    high: float = field(metadata=validation.checked(validation.real, up=True))
+    rate: float = field(default=1.0, metadata=validation.checked(validation.positive_finite, up=True))
+    cap: float = field(default=math.inf, metadata=validation.checked(validation.real, up=True))
 
     dimension = 1
 
     def __post_init__(self) -> None:
-        low, high = validation.real("Segment", "low", self.low), validation.real("Segment", "high", self.high, up=True)
-        if not 0.0 < high - low < math.inf:
-            raise ValueError(f"Segment: low must be below high and both finite, got {low!r} and {high!r}.")
-        rate, cap = (validation.real("Segment", name, getattr(self, name), up=True) for name in ("rate", "cap"))
-        validation.positive_finite("Segment", "rate", rate)
-        if cap <= 0:
-            raise ValueError(f"Segment: cap must be above 0, got {cap!r}.")
-        for name, number in (("low", low), ("high", high), ("rate", rate), ("cap", cap)):
-            object.__setattr__(self, name, number)
+        validation.check_fields(self)
+        if not 0.0 < self.high - self.low < math.inf:
+            raise ValueError(f"Segment: low must be below high and both finite, got {self.low!r} and {self.high!r}.")
+        if self.cap <= 0:
+            raise ValueError(f"Segment: cap must be above 0, got {self.cap!r}.")
         _check_representable("Segment", self.diameter)
 
     @cached_property
     def diameter(self) -> float:  # type: ignore[override]
+        """The largest distance between two points."""
         return self.distance(self.low, self.high)
 
     def distance(self, a: float, b: float) -> float:
@@ -626,19 +631,9 @@ class Segment(Space):
             return min(round_up(arb(self.rate) * abs(arb(a) - arb(b))), self.cap)
 
     def pair_distances(self, first: Any, second: Any) -> PairDistances:
-        """Returns the distances of one pair of inputs from each other and from all others.
+        """Returns the distances of two numbers.
 
         Without a cap the c of R_ab is an end; a cap may move it, but never above both largest terms.
-
-        Args:
-            first: One number of the segment.
-            second: Another number of the segment.
-
-        Returns:
-            The numbers that amplification bounds need for this pair.
-
-        Raises:
-            ValueError: If an input is outside the segment.
         """
         a, b = (_check_coordinate("Segment", value, self.low, self.high) for value in (first, second))
         from_a, from_b = ([self.distance(x, end) for end in (self.low, self.high)] for x in (a, b))
@@ -672,35 +667,25 @@ class Box(Space):
     0.0504
     """
 
-    width: float
-    height: float
-    rate: float = 1.0
+    width: float = field(metadata=validation.checked(validation.positive_finite, up=True))
+    height: float = field(metadata=validation.checked(validation.positive_finite, up=True))
+    rate: float = field(default=1.0, metadata=validation.checked(validation.positive_finite, up=True))
 
     dimension = 2
 
     def __post_init__(self) -> None:
-        for name in ("width", "height", "rate"):
-            object.__setattr__(self, name, validation.positive_finite("Box", name, getattr(self, name), up=True))
+        validation.check_fields(self)
         _check_representable("Box", self.diameter)
 
     @cached_property
     def diameter(self) -> float:  # type: ignore[override]
+        """The largest distance between two points."""
         return euclidean((0.0, 0.0), (self.width, self.height), self.rate)
 
     def pair_distances(self, first: Any, second: Any) -> PairDistances:
-        """Returns the distances of one pair of inputs from each other and from all others.
+        """Returns the distances of two points (x, y).
 
         The farthest point, and the c of R_ab, is a corner, because e^D(a,c) is convex in c.
-
-        Args:
-            first: One point (x, y).
-            second: Another point (x, y).
-
-        Returns:
-            The numbers that amplification bounds need for this pair.
-
-        Raises:
-            ValueError: If a point is outside the box.
         """
         a, b = (self._point(value) for value in (first, second))
         corners = [(x, y) for x in (0.0, self.width) for y in (0.0, self.height)]

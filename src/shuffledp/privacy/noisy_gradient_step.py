@@ -86,41 +86,24 @@ class LeastSquares(Gradient):
     0.0328
     """
 
-    optimum: float = 1.0
-    clip: float = math.inf
+    optimum: float = field(default=1.0, metadata=validation.checked(validation.real))
+    clip: float = field(default=math.inf, metadata=validation.checked(validation.real, up=True))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "optimum", validation.real("LeastSquares", "optimum", self.optimum))
-        object.__setattr__(self, "clip", validation.real("LeastSquares", "clip", self.clip, up=True))
+        validation.check_fields(self)
         if not math.isfinite(self.optimum):
             raise ValueError(f"LeastSquares: optimum must be finite, got {self.optimum!r}.")
         if not self.clip > 0:
             raise ValueError(f"LeastSquares: clip must be above 0, got {self.clip!r}.")
 
     def size(self, start: Floats) -> Floats:
-        """Returns |μ(I)| at each start.
-
-        Args:
-            start: Starting points I.
-
-        Returns:
-            One number for each start.
-        """
         return np.minimum(self.clip, np.abs(self.optimum - start))
 
     def largest_size(self) -> float:
         return self.clip
 
     def largest(self, low: Floats, high: Floats) -> Floats:
-        """Returns the largest |μ| on each interval of starts, which is at an end.
-
-        Args:
-            low: Lower ends of the intervals.
-            high: Upper ends of the intervals.
-
-        Returns:
-            One number for each interval.
-        """
+        """Returns the largest |μ| on each interval of starts, which is at an end."""
         return np.maximum(self.size(low), self.size(high))
 
 
@@ -144,35 +127,19 @@ class Logistic(Gradient):
     0.0148
     """
 
-    limit: float = 1.0
+    limit: float = field(default=1.0, metadata=validation.checked(validation.positive_finite, up=True))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "limit", validation.positive_finite("Logistic", "limit", self.limit, up=True))
+        validation.check_fields(self)
 
     def size(self, start: Floats) -> Floats:
-        """Returns |μ(I)| at each start.
-
-        Args:
-            start: Starting points I.
-
-        Returns:
-            One number for each start.
-        """
         return np.asarray(self.limit * expit(np.abs(start) * self.limit))
 
     def largest_size(self) -> float:
         return self.limit
 
     def largest(self, low: Floats, high: Floats) -> Floats:
-        """Returns the largest |μ| on each interval of starts, which is at an end.
-
-        Args:
-            low: Lower ends of the intervals.
-            high: Upper ends of the intervals.
-
-        Returns:
-            One number for each interval.
-        """
+        """Returns the largest |μ| on each interval of starts, which is at an end."""
         return np.maximum(self.size(low), self.size(high))
 
 
@@ -197,32 +164,13 @@ class CustomGradient(Gradient):
     no_inner_peak: bool = False
 
     def size(self, start: Floats) -> Floats:
-        """Returns |μ(I)| at each start.
-
-        Args:
-            start: Starting points I.
-
-        Returns:
-            One number for each start.
-
-        Raises:
-            ValueError: If the function does not return one number for each start.
-        """
         found = np.abs(np.asarray(self.function(start), dtype=np.float64))
         if found.shape != start.shape or np.isnan(found).any():
-            raise ValueError("OwnGradient: function must give one number for each start.")
+            raise ValueError("CustomGradient: function must return one number for each start.")
         return found
 
     def largest(self, low: Floats, high: Floats) -> Floats:
-        """Returns the larger |μ| at the ends of each interval of starts.
-
-        Args:
-            low: Lower ends of the intervals.
-            high: Upper ends of the intervals.
-
-        Returns:
-            One number for each interval; a bound only if ``no_inner_peak`` is true.
-        """
+        """Returns the larger |μ| at the ends of each interval of starts: a bound only if ``no_inner_peak`` is true."""
         return np.maximum(self.size(low), self.size(high))
 
     def is_proved(self) -> bool:
@@ -269,13 +217,13 @@ class NoisyStep(TradeOff):
     """
 
     gradient: Gradient
-    noise: float = 1.0
+    noise: float = field(default=1.0, metadata=validation.checked(validation.positive_finite))
     theorem: str = field(default="[FDP] Theorem 5.1", init=False)
     guarantee: bool = field(default=False, init=False)
     certified: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", validation.positive_finite("NoisyStep", "noise", self.noise))
+        validation.check_fields(self)
 
     @cached_property
     def _cells(self) -> StartCells:
@@ -289,14 +237,7 @@ class NoisyStep(TradeOff):
         return self._shift(self._cells)
 
     def delta(self, epsilon: float) -> float:
-        """Returns δ(ε) in floats, close to the truth on either side.
-
-        Args:
-            epsilon: Any real ε.
-
-        Returns:
-            The value of δ.
-        """
+        """Returns δ(ε) in floats, close to the truth on either side."""
         epsilon = validation.real("NoisyStep", "epsilon", epsilon)
         return float(self._cells.probability @ gaussian_delta(self._shifts, epsilon))
 
@@ -345,31 +286,11 @@ class NoisyStep(TradeOff):
         return self._knots
 
     def fnr(self, fpr: ArrayLike) -> Floats:
-        """Returns the smallest type II error at each type I error, by the polygon of ``to_piecewise``.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The type II errors.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
+        """Returns the smallest type II error at each type I error, by the polygon of ``to_piecewise``."""
         return self._knots.fnr(fpr)
 
     def tpr(self, fpr: ArrayLike) -> Floats:
-        """Returns the largest power at each type I error, by the polygon of ``to_piecewise``.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The values 1 − ``fnr``.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
+        """Returns the largest power at each type I error, by the polygon of ``to_piecewise``."""
         return self._knots.tpr(fpr)
 
     def inverse(self) -> NoisyStep:

@@ -109,8 +109,8 @@ class LossGrid:
         """Returns a dominating pair and a dominated one.
 
         Every ``stride``-th grid point up to ``fine`` is used, fewer beyond. The mass left at infinity exceeds the
-        curve's own by at most about ``budget``. Chords may be off by ``bracket_if_negligible`` of ε, or by the share
-        ``rough``."""
+        curve's own by at most about ``budget``. Chords may be off by ``negligible`` of ε, or by the share ``rough``.
+        """
         indices = self.choose_points(fine, max(budget, self.floor * FLOOR_FACTOR), stride)
         while True:
             self.evaluate(indices)
@@ -221,7 +221,7 @@ class LossMoments:
         fine = (order - 1) * variance + REACH * math.sqrt(variance)
 
         def negligible(epsilon: Floats) -> Floats:
-            """Returns the permitted error of a chord: its share of the moment is at most about UNIMPORTANT."""
+            """Returns the permitted error of a chord: its share of the moment is negligible."""
             return np.asarray(
                 NEGLIGIBLE_MOMENT_SHARE * variance * np.exp(-np.minimum((order - 1) * epsilon, 700.0)) / epsilon
             )
@@ -253,7 +253,7 @@ def _divergence(function: PiecewiseLinear, order: float) -> float:
 # --- Losses known from the law of the noise ---
 
 
-ROUTE = "law of the noise"
+METHOD = "law of the noise"
 NoiseFacts = dict[str, Any]
 """Noise in exact numbers: its ``kind``, a ``Fraction`` under each name, and ``noise``, the facts of noise within it."""
 
@@ -286,7 +286,11 @@ class AggregateNoiseLoss(ValueObject, ABC):
 
     @abstractmethod
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Returns certified upper and lower values of δ at each ε ≥ 0, equal up to rounding if the law is exact."""
+        """Returns certified upper and lower values of δ at each ε ≥ 0, equal up to rounding if the law is exact.
+
+        Args:
+            epsilons: Values of ε.
+        """
 
     def deviation(self) -> float:
         """Returns about the standard deviation of the loss, at which a search begins."""
@@ -305,7 +309,7 @@ class LossDivergence:
 
     def bracket(self, epsilon: float) -> Bracket:
         upper, lower = self.loss.profile(np.array([epsilon]))
-        return Bracket(arb(float(lower[0])), arb(float(upper[0])), ROUTE)
+        return Bracket(arb(float(lower[0])), arb(float(upper[0])), METHOD)
 
     def log_estimate(self, epsilon: float) -> float:
         upper, _ = self.loss.profile(np.array([epsilon]))

@@ -1,7 +1,7 @@
-"""The interface between randomizers and bounds: one abstract class, and small ones for optional abilities.
+"""The interface between randomizers and bounds: one abstract class, and small ones for optional capabilities.
 
-A bound asks for these abilities, never for a class or a name. An optional ability is a class that a randomizer lists
-among its bases, so that a misspelt ability is an error when the class is defined or its first object is made.
+A bound asks for these capabilities, never for a class or a name. A capability is a class that a randomizer lists among
+its bases, so that a misspelt method is an error when the class is defined or its first object is made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Randomizer(ABC):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        _check_ability_names(cls)
+        _check_capability_names(cls)
 
     @abstractmethod
     def variation_ratio(self) -> VariationRatio:
@@ -53,8 +53,7 @@ class Randomizer(ABC):
         """Returns the exact pairs of constructed datasets; empty if none are known.
 
         ``hiding`` is the law of the others' messages. The others may all hold one value, or values drawn independently
-        from any
-        law: some dataset attains the average.
+        from any law: some dataset attains the average.
         """
 
     def derived_attacks(self) -> Callable[[], Sequence[HidingPair]] | None:
@@ -134,6 +133,9 @@ class HasNoisyMessages(ABC):
         """Returns the number of real messages of others among ``messages`` that hide each other, and λ.
 
         λ is a probability with which each of them, whatever its value, is one more message with the hiding law.
+
+        Args:
+            messages: Number of messages that hide each other.
         """
 
 
@@ -144,7 +146,15 @@ class HasPublishedGuarantee(ABC):
 
     @abstractmethod
     def published_epsilon(self, messages: int, delta: arb) -> arb:
-        """Returns the printed ε at δ for this many messages that hide each other, or raises NotApplicable."""
+        """Returns the printed ε at δ.
+
+        Args:
+            messages: Number of messages that hide each other.
+            delta: The δ.
+
+        Raises:
+            NotApplicable: If the printed analysis does not cover these settings.
+        """
 
 
 class HasNeighbours(ABC):
@@ -152,11 +162,20 @@ class HasNeighbours(ABC):
 
     @abstractmethod
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
-        """Returns the privacy of one pair of inputs."""
+        """Returns the privacy of one pair of inputs.
+
+        Args:
+            first: One input.
+            second: Another input.
+        """
 
     @abstractmethod
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns the privacy of every two inputs at most this many input units apart."""
+        """Returns the privacy of every two inputs that are close to each other.
+
+        Args:
+            diameter: Their largest distance, in input units.
+        """
 
 
 class HasAggregateLoss(ABC):
@@ -164,7 +183,14 @@ class HasAggregateLoss(ABC):
 
     @abstractmethod
     def aggregate_loss(self, honest: int) -> AggregateNoiseLoss:
-        """Returns the loss of all messages where this many honest users take part, or raises NotApplicable."""
+        """Returns the loss of all messages.
+
+        Args:
+            honest: Number of honest users.
+
+        Raises:
+            NotApplicable: If their noise has no analysed law.
+        """
 
 
 class HasParts(ABC):
@@ -194,7 +220,10 @@ class HasTails(ABC):
     def truncate_tails(self, share: float) -> TruncatedRandomizer | None:
         """Returns the randomizer with at most probability ``share`` cut off, as much as helps; None if nothing does.
 
-        ``share`` is a wish: a mechanism that prescribes the cut ignores it.
+        A mechanism that prescribes the cut ignores ``share``.
+
+        Args:
+            share: Probability that may be cut off.
         """
 
 
@@ -203,13 +232,20 @@ class HasMixedUsers(ABC):
 
     @abstractmethod
     def distinguishing_reason(self, other: HasMixedUsers) -> str:
-        """Returns the reason why messages of the two can be distinguished, as a clause; empty if they cannot."""
+        """Returns the reason why messages of the two can be distinguished, as a clause; empty if they cannot.
+
+        Args:
+            other: Sender of the other messages.
+        """
 
     @abstractmethod
     def mixed_other_users(self, groups: Sequence[HasMixedUsers]) -> Sequence[MixedOtherUsers]:
         """Returns every law of a user of each of ``groups``, for each kind of own input pair that may be the worst.
 
         Empty if these are not known.
+
+        Args:
+            groups: The senders, one per group.
         """
 
 
@@ -221,7 +257,7 @@ class HasQuickForm(ABC):
         """Returns the form that slow bounds use for a quick answer: every guarantee for it also holds for this one."""
 
 
-ABILITIES: tuple[type, ...] = (
+CAPABILITIES: tuple[type, ...] = (
     *(HasNoisyMessages, HasPublishedGuarantee, HasNeighbours, HasAggregateLoss, HasParts, HasTails, HasQuickForm),
     HasMixedUsers,
 )
@@ -231,18 +267,20 @@ def _public_names(kind: type) -> set[str]:
     return {name for name in vars(kind) if not name.startswith("_")}
 
 
-def _check_ability_names(kind: type) -> None:
-    """Raises TypeError for a class that offers an ability under an unknown name, or without listing it as a base."""
-    known = {name for base in (Randomizer, *ABILITIES) for name in _public_names(base)}
+def _check_capability_names(kind: type) -> None:
+    """Raises TypeError for a class that offers a capability under an unknown name, or without listing it as a base."""
+    known = {name for base in (Randomizer, *CAPABILITIES) for name in _public_names(base)}
     for name in _public_names(kind) - known:
-        meant = get_close_matches(name, known, n=1, cutoff=MISSPELLING_SIMILARITY)
-        if meant:
-            raise TypeError(f"{kind.__name__}: nobody asks a randomizer for {name!r}; is it {meant[0]!r}?")
-    for ability in ABILITIES:
-        offered = _public_names(kind) & _public_names(ability)
-        if offered and not issubclass(kind, ability):
-            one = sorted(offered)[0]
-            raise TypeError(f"{kind.__name__}: it gives {one!r}, but does not name {ability.__name__} in its bases.")
+        suggestions = get_close_matches(name, known, n=1, cutoff=MISSPELLING_SIMILARITY)
+        if suggestions:
+            raise TypeError(f"{kind.__name__}: {name!r} is no method of a randomizer; did you mean {suggestions[0]!r}?")
+    for capability in CAPABILITIES:
+        shared = _public_names(kind) & _public_names(capability)
+        if shared and not issubclass(kind, capability):
+            example = sorted(shared)[0]
+            raise TypeError(
+                f"{kind.__name__}: it defines {example!r}, but {capability.__name__} is not among its bases."
+            )
 
 
 class TruncatedRandomizer(Randomizer):
@@ -255,7 +293,11 @@ class TruncatedRandomizer(Randomizer):
 
     @abstractmethod
     def truncation_delta(self, epsilon: float) -> float:
-        """Returns the amount that is added to δ at ε, rounded up; it does not fall with ε."""
+        """Returns the amount that is added to δ at ε, rounded up; it does not fall with ε.
+
+        Args:
+            epsilon: The ε.
+        """
 
 
 # --- Value objects ---

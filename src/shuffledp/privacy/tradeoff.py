@@ -65,7 +65,7 @@ def renyi_divergence(forward: Callable[[float], float], backward: Callable[[floa
         return 0.0
     unknown = (order - 1) * end + math.log(max(NEGLIGIBLE_DELTA, forward(end)))
     if unknown > top + LOG_NEGLIGIBLE:
-        raise NumericalError(f"divergence: at order {order:g} what counts of this curve is beyond the floats.")
+        raise NumericalError(f"divergence: at order {order:g} the result depends on values beyond the range of floats.")
     counted = np.flatnonzero(found > top + LOG_NEGLIGIBLE)
     low, high = scanned[max(0, counted[0] - 1)], scanned[min(SCAN_POINTS, counted[-1] + 1)]
     log_excess = top + math.log(_integral(lambda points: np.exp(logs(points) - top), float(low), float(high)))
@@ -254,8 +254,8 @@ class PiecewiseTradeOff(TradeOff):
             raise ValueError(
                 f"{ERROR_PREFIX}: null and alternative must be equally long, got {len(null)} and {len(alternative)}."
             )
-        kept = (null > 0) | (alternative > 0)
-        null, alternative = null[kept], alternative[kept]
+        positive = (null > 0) | (alternative > 0)
+        null, alternative = null[positive], alternative[positive]
         order = np.argsort(-_steepness(null, alternative), kind="stable")
         object.__setattr__(self, "null", _freeze(null[order]))
         object.__setattr__(self, "alternative", _freeze(alternative[order]))
@@ -332,8 +332,8 @@ class PiecewiseTradeOff(TradeOff):
 
     def privacy_loss(self) -> tuple[Floats, Floats]:
         """Returns the losses log(q/p) of D(Q‖P) in falling order, and their masses under Q."""
-        seen = self.alternative > 0
-        null, mass = self.null[seen], self.alternative[seen]
+        possible = self.alternative > 0
+        null, mass = self.null[possible], self.alternative[possible]
         with np.errstate(divide="ignore"):
             return np.log(mass) - np.log(null), mass
 
@@ -371,44 +371,17 @@ class PiecewiseTradeOff(TradeOff):
         return 2 * len(self.null) * float(np.finfo(np.float64).eps) if self.guarantee else 0.0
 
     def fnr(self, fpr: ArrayLike) -> Floats:
-        """Returns the smallest type II error at each type I error.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The type II errors, rounded down if the curve is a guarantee.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
-        found = np.interp(_check_error_rates(fpr), self.fpr_knots, self.fnr_knots)
+        """Returns the smallest type II error at each type I error, rounded down if the curve is a guarantee."""
+        found = np.interp(check_error_rates(fpr), self.fpr_knots, self.fnr_knots)
         return np.asarray(np.maximum(0.0, found - self._rounding))
 
     def tpr(self, fpr: ArrayLike) -> Floats:
-        """Returns the largest power at each type I error.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The values 1 − ``fnr``, rounded up if the curve is a guarantee.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
-        found = np.interp(_check_error_rates(fpr), self.fpr_knots, self.tpr_knots)
+        """Returns the largest power at each type I error, rounded up if the curve is a guarantee."""
+        found = np.interp(check_error_rates(fpr), self.fpr_knots, self.tpr_knots)
         return np.asarray(np.minimum(1.0, found * (1 + self._rounding)))
 
     def delta(self, epsilon: float) -> float:
-        """Returns D_{e^ε}(Q‖P).
-
-        Args:
-            epsilon: Any real ε.
-
-        Returns:
-            The value of δ, rounded up if the curve is a guarantee.
-        """
+        """Returns D_{e^ε}(Q‖P), rounded up if the curve is a guarantee."""
         epsilon = validation.real(ERROR_PREFIX, "epsilon", epsilon)
         if epsilon < 0:
             # D_{e^ε}(Q‖P) = 1 − e^ε + e^ε·D_{e^−ε}(P‖Q), without cancellation.
@@ -445,19 +418,19 @@ class PiecewiseTradeOff(TradeOff):
         self.require_exact()
         if self.null[self.alternative == 0].any():
             return math.inf
-        seen = self.null > 0
-        p, q = self.null[seen], self.alternative[seen]
-        losses, unseen = np.log(p) - np.log(q), float(self.alternative[~seen].sum())
+        positive = self.null > 0
+        p, q = self.null[positive], self.alternative[positive]
+        losses, rest = np.log(p) - np.log(q), float(self.alternative[~positive].sum())
         if order == 1:
             # s·log s − s + 1 is never negative, so no digits cancel; the added terms sum to 0.
-            return math.fsum((p * losses - p + q).tolist()) + unseen
+            return math.fsum((p * losses - p + q).tolist()) + rest
         logs = np.log(q) + order * losses
         top = float(logs.max())
         if top > MAX_LOG_RATIO:
             return (top + math.log(float(np.sum(np.exp(logs - top))))) / (order - 1)
         # s^a − 1 − a·(s − 1), likewise.
         excess = q * (np.expm1(order * losses) - order * np.expm1(losses))
-        return math.log1p(math.fsum(excess.tolist()) + (order - 1) * unseen) / (order - 1)
+        return math.log1p(math.fsum(excess.tolist()) + (order - 1) * rest) / (order - 1)
 
     def inverse(self) -> PiecewiseTradeOff:
         return replace(self, null=self.alternative, alternative=self.null)
@@ -565,14 +538,12 @@ def _freeze(values: Floats) -> Floats:
     return values
 
 
-def _check_error_rates(fpr: ArrayLike) -> Floats:
+def check_error_rates(fpr: ArrayLike) -> Floats:
+    """Returns type I errors as floats; raises ValueError unless all are between 0 and 1."""
     errors = validation.reals(ERROR_PREFIX, "fpr", fpr, up=True)
     if not ((errors >= 0) & (errors <= 1)).all():
         raise ValueError(f"{ERROR_PREFIX}: fpr must be between 0 and 1, got {fpr!r}.")
     return errors
-
-
-check_error_rates = _check_error_rates
 
 
 # --- Gaussian differential privacy ---
@@ -618,54 +589,23 @@ class GaussianTradeOff(TradeOff):
     0.7405
     """
 
-    mu: float
+    mu: float = field(metadata=validation.checked(validation.non_negative, up=True))
     theorem: str = field(default="Gaussian differential privacy", init=False)
     guarantee: bool = field(default=True, init=False)
     certified: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        mu = validation.non_negative("GaussianTradeOff", "mu", self.mu, up=True)
-        if math.isinf(mu):
+        validation.check_fields(self)
+        if math.isinf(self.mu):
             raise ValueError("GaussianTradeOff: mu must be finite, got inf.")
-        object.__setattr__(self, "mu", mu)
 
     def fnr(self, fpr: ArrayLike) -> Floats:
-        """Returns the smallest type II error at each type I error.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The type II errors.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
         return np.asarray(ndtr(-ndtri(check_error_rates(fpr)) - self.mu))
 
     def tpr(self, fpr: ArrayLike) -> Floats:
-        """Returns the largest power at each type I error.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The values 1 − ``fnr``.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
         return np.asarray(ndtr(ndtri(check_error_rates(fpr)) + self.mu))
 
     def delta(self, epsilon: float) -> float:
-        """Returns D_{e^ε}(Q‖P).
-
-        Args:
-            epsilon: Any real ε.
-
-        Returns:
-            The value of δ.
-        """
         return float(gaussian_delta(np.array(self.mu), validation.real("GaussianTradeOff", "epsilon", epsilon)))
 
     def to_piecewise(self) -> PiecewiseTradeOff:
@@ -712,14 +652,7 @@ class GaussianTradeOff(TradeOff):
         return np.asarray(np.append(steeper, ends[1]) + np.append(ends[0], inner - steeper))
 
     def renyi(self, order: float) -> float:
-        """Returns the Rényi divergence order·μ²/2.
-
-        Args:
-            order: Order of at least 1.
-
-        Returns:
-            The divergence.
-        """
+        """Returns the Rényi divergence order·μ²/2."""
         return order * self.mu**2 / 2
 
     def inverse(self) -> GaussianTradeOff:

@@ -60,7 +60,7 @@ def binomial_window(count: int, success: float) -> BinomialWindow:
 
 
 def _reach(count: int, success: float) -> int:
-    """Returns a distance from the mean beyond which at most LEFT_OUT lies on each side, by Bernstein's inequality."""
+    """Returns a distance from the mean beyond which a negligible mass lies on each side, by Bernstein's inequality."""
     log = -math.log(NEGLIGIBLE_MASS)
     variance = count * success * (1.0 - success)
     return math.ceil(log / 3 + math.sqrt((log / 3) ** 2 + 2 * variance * log)) + 2
@@ -114,9 +114,9 @@ def _vectors(count: int, hiding: Floats, null: Floats, alternative: Floats) -> t
         return np.ones(1), np.array([count * null[0]]), np.array([count * alternative[0]])
     last = binomial_window(count, float(hiding[-1] / hiding.sum()))
     parts = []
-    for taken, mass in zip(last.counts.tolist(), last.masses.tolist(), strict=True):
-        weight, one, other = _vectors_within(count - taken, hiding[:-1], null[:-1], alternative[:-1])
-        parts.append((mass * weight, one + taken * null[-1], other + taken * alternative[-1]))
+    for number, mass in zip(last.counts.tolist(), last.masses.tolist(), strict=True):
+        weight, one, other = _vectors_within(count - number, hiding[:-1], null[:-1], alternative[:-1])
+        parts.append((mass * weight, one + number * null[-1], other + number * alternative[-1]))
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
@@ -157,13 +157,11 @@ class CloneErrors(ValueObject):
     Deviates: print has F_i(s_i+1) for the type II error in one place (FD-5).
     """
 
-    epsilon_local: float
-    users: int
+    epsilon_local: float = field(metadata=validation.checked(validation.positive_finite, up=True))
+    users: int = field(metadata=validation.checked(validation.count))
 
     def __post_init__(self) -> None:
-        local = validation.positive_finite("CloneErrors", "epsilon_local", self.epsilon_local, up=True)
-        object.__setattr__(self, "epsilon_local", local)
-        object.__setattr__(self, "users", validation.count("CloneErrors", "users", self.users))
+        validation.check_fields(self)
 
     @property
     def weight(self) -> float:
@@ -362,7 +360,7 @@ def f_divergence(
     0.2679
     """
     if not isinstance(curve, PiecewiseTradeOff):
-        raise TypeError(f"f_divergence: expected a polygon, such as PiecewiseTradeOff.of_laws(p, q), got {curve!r}.")
+        raise TypeError(f"f_divergence: expected a polygon, such as PiecewiseTradeOff.from_laws(p, q), got {curve!r}.")
     curve.require_exact()
     null, alternative = curve.null, curve.alternative
     both = (null > 0) & (alternative > 0)
@@ -443,34 +441,14 @@ class GuaranteedTradeOff(TradeOff):
         return np.asarray(np.exp(self.epsilons) * (1 + LINE_ROUNDING))
 
     def fnr(self, fpr: ArrayLike) -> Floats:
-        """Returns a lower bound of the type II error at each type I error.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The type II errors, rounded down.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
+        """Returns a lower bound of the type II error at each type I error, rounded down."""
         x = check_error_rates(fpr)
         return np.asarray(
             np.maximum(0.0, np.maximum(1.0 - self._lower_line_values(x), self._upper_line_values(x)) - LINE_ROUNDING)
         )
 
     def tpr(self, fpr: ArrayLike) -> Floats:
-        """Returns an upper bound of the power at each type I error.
-
-        Args:
-            fpr: Type I errors, each between 0 and 1.
-
-        Returns:
-            The values of the power, rounded up.
-
-        Raises:
-            ValueError: If an error is not between 0 and 1.
-        """
+        """Returns an upper bound of the power at each type I error, rounded up."""
         x = check_error_rates(fpr)
         steep = self._lower_line_values(x) * (1 + LINE_ROUNDING)
         steep = np.where(x > 0, np.nextafter(steep, np.inf), steep)
@@ -494,14 +472,7 @@ class GuaranteedTradeOff(TradeOff):
         return np.asarray((1.0 - self.deltas[line] - x) / self._ratios[line])
 
     def delta(self, epsilon: float) -> float:
-        """Returns an upper bound of both directions, on the chords of δ as a convex function of e^ε.
-
-        Args:
-            epsilon: Any real ε.
-
-        Returns:
-            The upper bound of δ.
-        """
+        """Returns an upper bound of both directions, on the chords of δ as a convex function of e^ε."""
         epsilon = validation.real("GuaranteedTradeOff", "epsilon", epsilon)
         if epsilon < 0:
             return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon) + float(LINE_ROUNDING))
@@ -529,14 +500,7 @@ class GuaranteedTradeOff(TradeOff):
         return steep.symmetrised()
 
     def renyi(self, order: float) -> float:
-        """Returns the Rényi divergence of the polygon, an upper bound; infinite unless δ vanishes at some ε.
-
-        Args:
-            order: Order of at least 1.
-
-        Returns:
-            The divergence.
-        """
+        """Returns the Rényi divergence of the polygon, an upper bound; infinite unless δ vanishes at some ε."""
         return self.to_piecewise().renyi(order)
 
     def inverse(self) -> GuaranteedTradeOff:
@@ -756,11 +720,9 @@ class AttackRisk:
         """
         prior, risk = validation.open_probability(ERROR_PREFIX, "prior", prior, up=True), self.tpr(fpr)
         with precision(BITS):
-            hits, misses = (
-                arb(prior) * arb(risk.value),
-                (1 - arb(prior)) * arb(_check_probability("fpr", fpr, up=False)),
-            )
-            value = 1.0 if not hits + misses > 0 else min(1.0, round_up(hits / (hits + misses)))
+            hits = arb(prior) * arb(risk.value)
+            false_alarms = (1 - arb(prior)) * arb(_check_probability("fpr", fpr, up=False))
+            value = 1.0 if not hits + false_alarms > 0 else min(1.0, round_up(hits / (hits + false_alarms)))
         return Risk(value, risk.epsilon, risk.bound, risk.theorem, risk.certified, risk.guarantee)
 
     def _best_epsilon(self, fpr: float) -> float:

@@ -217,7 +217,9 @@ def advanced_joint_concavity(
         return highest([_lemma_curve(curves, w, *pair) for pair in sorted(chosen)])
     if gamma is None or eta is None:
         raise ValueError("advanced_joint_concavity: give both gamma and eta, or none of them.")
-    gamma, eta = _check_share("advanced_joint_concavity", "gamma", gamma), _check_share("advanced", "eta", eta)
+    gamma, eta = (
+        _check_share("advanced_joint_concavity", name, share) for name, share in (("gamma", gamma), ("eta", eta))
+    )
     if not (gamma < w < eta or eta < w < gamma):
         raise ValueError(
             f"advanced_joint_concavity: gamma and eta must lie on different sides of weight = {w!r}, "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
@@ -57,24 +57,24 @@ def other_users_from_ratios(between: fmpq, first: fmpq, second: fmpq, variation:
     return ListedOtherUsers(gamma, symmetric=first == second, listed_pairs=tuple(kinds))
 
 
-def other_users_from_truncated_ratios(ratio: fmpq, lacking: fmpq) -> OtherUsers:
+def other_users_from_truncated_ratios(ratio: fmpq, missing_mass: fmpq) -> OtherUsers:
     """Returns the worst laws of others for three laws P, Q, R of masses 1, κ and κ within ``ratio`` of each other.
 
-    κ = 1 − ``missing_masses``; P and Q are in units of κ.
+    κ = 1 − ``missing_mass``; P and Q are in units of κ.
 
     Theorem: as ``other_users_from_ratios``, with the means (1/κ, 1) of (P/R, Q/R); the mass that R lacks to 1 is
         revealed. γ = κ/p.
     """
     corners = _corners(ratio, ratio, ratio, cut=False)
-    kept = 1 - lacking
-    kinds = dict.fromkeys(_pair(law, kept) for law in _extreme_laws(corners, None, (1 / kept, EXACT_ONE)))
+    mass = 1 - missing_mass
+    kinds = dict.fromkeys(_pair(law, mass) for law in _extreme_laws(corners, None, (1 / mass, EXACT_ONE)))
     with precision(BITS):
-        gamma = round_down(arb(kept / ratio))
+        gamma = round_down(arb(mass / ratio))
     return ListedOtherUsers(gamma, symmetric=True, listed_pairs=tuple(kinds))
 
 
 def _corners(p: fmpq, q0: fmpq, q1: fmpq, *, cut: bool) -> list[Point]:
-    """Returns the corners of the polygon and, if ``truncate``, the points where X = Y leaves it."""
+    """Returns the corners of the polygon and, if ``cut``, the points where X = Y leaves it."""
     # (a, b, c): a·X + b·Y ≤ c.
     sides = [
         (EXACT_ONE, -p, fmpq(0)), (-p, EXACT_ONE, fmpq(0)), (EXACT_ONE, fmpq(0), q0), (-EXACT_ONE, fmpq(0), -1 / q0),
@@ -185,9 +185,8 @@ class VariationRatio(Randomizer, ValueObject):
                 f"{_VARIATION_RATIO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}."
             )
         if not isinstance(self.local, bool):
-            raise TypeError(
-                f"{_VARIATION_RATIO}: local must be True or False, got {validation.format_value(self.local)}."
-            )
+            shown = validation.format_value(self.local)
+            raise TypeError(f"{_VARIATION_RATIO}: local must be True or False, got {shown}.")
         if self.local and math.isinf(p):
             raise ValueError(f"{_VARIATION_RATIO}: local needs a finite p, got {p!r}.")
         object.__setattr__(self, "p", p)
@@ -243,24 +242,19 @@ class VariationRatio(Randomizer, ValueObject):
         p, q0, q1 = (max(ONE, to_rational(ratio) * JUST_BELOW_ONE) for ratio in (self.p, *self.q_pair))
         if p == 1:
             return ()
-        kinds = other_users_from_ratios(
-            p, q0, q1, None if self.is_beta_maximal else to_rational(self.beta) * JUST_BELOW_ONE
-        ).user_pairs
+        variation = None if self.is_beta_maximal else to_rational(self.beta) * JUST_BELOW_ONE
+        kinds = other_users_from_ratios(p, q0, q1, variation).user_pairs
         triples = sorted((kind.exact for kind in kinds if kind.exact is not None), key=_spread, reverse=True)
-        symmetric = next((three for three in triples if _is_symmetric(three)), None)
-        chosen = dict.fromkeys(triples[:MAX_ATTACKS] + ([] if symmetric is None else [symmetric]))
-        return tuple(exact_pair(three, symmetric=_is_symmetric(three)) for three in chosen)
+        chosen = dict.fromkeys([*triples[:MAX_ATTACKS], *list(filter(_is_symmetric, triples))[:1]])
+        return tuple(exact_pair(classes, symmetric=_is_symmetric(classes)) for classes in chosen)
 
     def other_users(self) -> Sequence[OtherUsers]:
         """Returns all laws that the ratios and the total variation allow, if the ratios hold both ways; else none."""
         if not self.local:
             return ()
         q0, q1 = (to_rational(max(q, self.p)) for q in self.q_pair)
-        return (
-            other_users_from_ratios(
-                to_rational(self.p), q0, q1, None if self.is_beta_maximal else to_rational(self.beta)
-            ),
-        )
+        variation = None if self.is_beta_maximal else to_rational(self.beta)
+        return (other_users_from_ratios(to_rational(self.p), q0, q1, variation),)
 
     @property
     def covered_randomizers(self) -> str:
@@ -302,6 +296,7 @@ class VariationRatio(Randomizer, ValueObject):
 
     @property
     def is_symmetric(self) -> bool:
+        """True if both inputs have the same ratio to the others."""
         q0, q1 = self.q_pair
         return q0 == q1
 
@@ -327,6 +322,7 @@ class VariationRatio(Randomizer, ValueObject):
 
     @property
     def q_pair(self) -> tuple[float, float]:
+        """The ratios of the first and of the second input to the others."""
         assert isinstance(self.q, tuple)
         return self.q
 
@@ -350,8 +346,7 @@ class VariationRatio(Randomizer, ValueObject):
 
     @cached_property
     def hiding(self) -> tuple[fmpq, fmpq, fmpq]:
-        """Probabilities (r0, r1, γ/q_common) of either extreme part, and of the common one, for another user's
-        message."""
+        """Another user's probabilities (r0, r1, γ/q_common) of either extreme part and of the common one."""
         q0, q1, q_common = self.ratios
         return self.p_alpha / q0, self.p_alpha / q1, self.gamma / q_common
 
@@ -505,9 +500,6 @@ def _check_ratios(value: object) -> tuple[float, float]:
 # --- Approximate LDP ---
 
 
-_APPROXIMATE_LDP = "ApproximateLDP"
-
-
 @dataclass(frozen=True)
 class ApproximateLDP(Randomizer, HasTails, ValueObject):
     """Any randomizer whose message alone is (ε0, δ0)-private, for every two inputs.
@@ -527,19 +519,16 @@ class ApproximateLDP(Randomizer, HasTails, ValueObject):
     '0.0380'
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float = field(metadata=validation.checked(validation.positive_finite, up=True))
+    delta: float = field(metadata=validation.checked(validation.open_probability))
 
     def __post_init__(self) -> None:
-        epsilon = validation.positive_finite(_APPROXIMATE_LDP, "epsilon", self.epsilon, up=True)
-        delta = validation.open_probability(_APPROXIMATE_LDP, "delta", self.delta)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
-        most = self.largest_delta(epsilon)
-        if delta > most:
+        validation.check_fields(self)
+        most = self.largest_delta(self.epsilon)
+        if self.delta > most:
             raise ValueError(
-                f"{_APPROXIMATE_LDP}: delta must be at most (1 - exp(-epsilon))/4 = {most:.6g} for epsilon = "
-                f"{epsilon!r}, got {delta!r}; more of it needs a larger epsilon."
+                f"ApproximateLDP: delta must be at most (1 - exp(-epsilon))/4 = {most:.6g} for epsilon = "
+                f"{self.epsilon!r}, got {self.delta!r}; more of it needs a larger epsilon."
             )
 
     @staticmethod
@@ -581,7 +570,7 @@ class ApproximateLDP(Randomizer, HasTails, ValueObject):
         return TruncatedLDP(self)
 
     def variation_ratio(self) -> VariationRatio:
-        raise NotApplicable(_APPROXIMATE_LDP, "delta is above 0: no ratios bound its laws.")
+        raise NotApplicable("ApproximateLDP", "delta is above 0: no ratios bound its laws.")
 
     def blankets(self) -> Sequence[HidingPair]:
         """Returns no pairs: parameters do not determine a law."""

@@ -355,7 +355,7 @@ class ProjectiveSpace:
         a: a Fourier transform over x, read along the multiples of w' and transformed back. w = λw' needs a = −v_j/λ.
         """
         if int(counts.sum()) >= MAX_MESSAGES_TO_ROUND:
-            raise ValueError("ProjectiveGeometry: expected fewer than 2^40 messages to decode at once.")
+            raise ValueError("ProjectiveSpace: expected fewer than 2^40 messages to decode at once.")
         result = np.zeros(options, dtype=np.int64)
         targets = self.vectors(np.arange(options))
         for chart in range(self.coordinates):

@@ -262,7 +262,7 @@ def hash_supports_of_counts(counts: Array, prime: int, degree: int, options: int
 
 
 def supports_of_messages(messages: Array, prime: int, degree: int, options: int) -> Integers:
-    """Returns the support of each option from the messages a·l + y, if they are too many to count; l ≤ MOST_CELLS."""
+    """Returns the support of each option from the messages a·l + y, if they are too many to count; l ≤ MAX_CELLS."""
     fixed = 0
     while prime ** (degree - fixed + 1) > MAX_CELLS:
         fixed += 1
@@ -315,6 +315,7 @@ BYTE_SUM_ROWS = 255
 
 
 def is_prime(number: int) -> bool:
+    """Returns True for prime numbers."""
     return number >= 2 and bool(fmpz(number).is_prime())
 
 
@@ -544,7 +545,7 @@ class HashMessages:
 
     @property
     def degree(self) -> int:
-        """m."""
+        """The number m of digits of an option, in base l."""
         return self.hashing.degree
 
     @property

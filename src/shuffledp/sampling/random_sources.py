@@ -35,10 +35,22 @@ class RandomSource(ABC):
 
     @abstractmethod
     def words(self, count: int) -> Words:
-        """Returns ``count`` independent uniform 64-bit words."""
+        """Returns independent uniform 64-bit words.
+
+        Args:
+            count: Number of words.
+        """
 
     def coins(self, probability: Fraction, count: int) -> NDArray[np.bool_]:
-        """Returns ``count`` independent coins, True with exactly this probability, a multiple of 2^-64."""
+        """Returns independent coins that are True with exactly the given probability.
+
+        Args:
+            probability: A multiple of 2^-64 between 0 and 1.
+            count: Number of coins.
+
+        Raises:
+            ValueError: If the probability is anything else.
+        """
         threshold = probability * WORD_RANGE
         if threshold.denominator != 1 or not 0 <= threshold <= WORD_RANGE:
             raise ValueError(f"coins: probability must be a multiple of 2^-64 between 0 and 1, got {probability}.")
@@ -47,9 +59,17 @@ class RandomSource(ABC):
         return np.asarray(self.words(count) < np.uint64(int(threshold)))
 
     def integers_below(self, bound: int, count: int) -> Integers:
-        """Returns ``count`` independent integers, exactly uniform on 0 … bound−1, for bound up to 2^63."""
+        """Returns independent integers, exactly uniform on 0 … bound−1.
+
+        Args:
+            bound: Number of different integers, at most 2^63.
+            count: Number of integers to draw.
+
+        Raises:
+            ValueError: If the bound is out of range.
+        """
         if not 1 <= bound <= 1 << 63:
-            raise ValueError(f"below: bound must be between 1 and 2^63, got {bound}.")
+            raise ValueError(f"integers_below: bound must be between 1 and 2^63, got {bound}.")
         words = self.words(count)
         if bound & (bound - 1) == 0:
             words &= np.uint64(bound - 1)
@@ -207,12 +227,22 @@ BITS = 64
 
 
 def round_up_to_multiple(number: Callable[[], arb], bits: int = BITS) -> Fraction:
-    """Returns the smallest multiple of 2^-bits certainly not below ``number()``, a ball at the working precision."""
+    """Returns the smallest multiple of 2^-bits that is certainly not below a number.
+
+    Args:
+        number: Function that returns the number as a ball at the working precision.
+        bits: Number of bits after the point.
+    """
     return -round_down_to_multiple(lambda: -number(), bits)
 
 
 def round_down_to_multiple(number: Callable[[], arb], bits: int = BITS) -> Fraction:
-    """Returns the largest multiple of 2^-bits certainly not above ``number()``."""
+    """Returns the largest multiple of 2^-bits that is certainly not above a number.
+
+    Args:
+        number: Function that returns the number as a ball at the working precision.
+        bits: Number of bits after the point.
+    """
     with precision(4 * bits + 64):
         return Fraction(integer_below(number() * arb(2) ** bits), 1 << bits)
 
@@ -232,10 +262,10 @@ SPARE_BYTES = 15
 
 
 class PseudorandomGenerator(ABC):
-    """A generator that stretches a seed to words that no feasible test tells from uniform ones.
+    """A generator that stretches a seed to words that no feasible test distinguishes from uniform ones.
 
-    Equal seeds give equal words. Seeds are sent in public: it need only be hard to tell the words of a *fresh* seed
-    from uniform ones by a test as cheap as the randomizer, such as "is this message likely for this value?".
+    Equal seeds give equal words. Seeds are sent in public: only the words of a *fresh* seed must be hard to distinguish
+    from uniform ones, by a test as cheap as the randomizer, such as "is this message likely for this value?".
     """
 
     name: ClassVar[str]
@@ -362,7 +392,7 @@ def draw_subset(begin: Callable[[], RandomSource], people: int, size: int) -> By
     that only the words close to that of the last person drawn are kept in memory.
     """
     if not 0 <= size <= people:
-        raise ValueError(f"of_size: size must be between 0 and {people}, got {size}.")
+        raise ValueError(f"draw_subset: size must be between 0 and {people}, got {size}.")
     counts = np.zeros(1 << TOP_BITS, dtype=np.int64)
     for words in _draw_words(begin(), people):
         counts += np.bincount(_top_bits(words), minlength=len(counts))

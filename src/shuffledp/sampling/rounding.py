@@ -124,7 +124,7 @@ ROUNDING_VARIANCE = 1 / 6
 
 
 def _noise_table() -> np.ndarray:
-    """Returns the differences of the trailing zeros of both bytes of a 16-bit word; MISSING where a byte is 0."""
+    """Returns the differences of the trailing zeros of a word's two bytes; ``UNDECIDED_NOISE`` where a byte is 0."""
     byte = np.arange(256)
     zeros = np.bitwise_count((byte & -byte) - 1)
     difference = zeros[:, None].astype(np.int8) - zeros[None, :].astype(np.int8)
@@ -248,9 +248,9 @@ def grid_law(unit: int, steps: int) -> dict[int, Fraction]:
     return {below: 1 - up, below + 1: up} if up else {below: Fraction(1)}
 
 
-def check_grid_size(who: str, grid: object, at_least: int) -> int:
+def check_grid_size(who: str, name: str, grid: object, *, at_least: int) -> int:
     """Returns a grid size for which the rounding is exact; raises ValueError for others."""
-    size = validation.count(who, "grid", grid, at_least=at_least)
+    size = validation.count(who, name, grid, at_least=at_least)
     if size > MAX_STEPS:
-        raise ValueError(f"{who}: grid must be at most {MAX_STEPS}, got {size}.")
+        raise ValueError(f"{who}: {name} must be at most {MAX_STEPS}, got {size}.")
     return size

@@ -1,10 +1,10 @@
 """Batch transfers with a shuffler: an edge server sends the rows of a table; the analyst fetches and opens a batch.
 
-The edge server randomises the table once and seals the reports into a file, the spool, from which they are sent.
-``SPOOL`` holds the sealed reports until all of them are confirmed. ``SPOOL.sent``, the mark, records the progress, the
-round, and fingerprints of the reports and the data. After a kill the next run continues with the same bytes. When all
-reports are confirmed, the spool is deleted and the mark stays, so that the same table is not randomised again. A spool,
-a mark and data that do not belong together are refused.
+The edge server randomises the table once and seals the reports into a file, the spool, which holds them until all are
+confirmed. The mark, a file with the spool's name and the suffix ``.sent``, records the progress, the round, and
+fingerprints of the reports and the data. After a kill the next run continues with the same bytes. When all reports are
+confirmed, the spool is deleted and the mark stays, so that the same table is not randomised again. A spool, a mark and
+data that do not belong together are refused.
 
 A spool consists of two lines, the concatenated reports, and a SHA-256 of everything before it::
 
@@ -29,15 +29,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from shuffledp._core.progress import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.engine import EmbeddedEngine, report_progress
 from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.tables import check_column_names, open_input, prepare_table
-from shuffledp.collection.message_files import MANIFEST_NAME, USERS, Manifest, find_noise_party
+from shuffledp.collection.message_files import MANIFEST_NAME, USERS, Manifest, drop_repeated_rows, find_noise_party
 from shuffledp.collection.roles import check_new_directory
 from shuffledp.ledger.ledger import choose_round
 from shuffledp.ledger.storage import format_canonical_json
@@ -96,43 +94,40 @@ def receive(
             no message opens.
     """
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
-    opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
+    analyst = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
     shown = Progress() if progress is None else progress
-    return open_batch(chosen, opened_by, Path(sealed), Path(out), round_number, workers, shown)
+    return open_batch(chosen, analyst, Path(sealed), Path(out), round_number, workers, shown)
 
 
 def open_batch(
-    chosen: Campaign,
-    opened_by: AnalystKey,
-    given: Path,
+    campaign: Campaign,
+    analyst: AnalystKey,
+    sealed: Path,
     directory: Path,
     round_number: int | None,
     workers: int | None,
     progress: Progress,
-    beside: Mapping[str, bytes] | None = None,
+    more_files: Mapping[str, bytes] | None = None,
 ) -> Manifest:
-    """Opens a batch as ``receive`` does; ``beside`` maps names to contents of further files for the
-    directory."""
+    """Opens a batch as ``receive`` does; ``more_files`` maps names to contents of further files for the directory."""
     if round_number is not None:
-        chosen.check_round(round_number)
+        campaign.check_round(round_number)
     check_new_directory(RECEIVE, directory)
-    if opened_by.private_key.public_key != chosen.analyst_key:
-        raise ValueError(f"{RECEIVE}: the campaign's messages are sealed to another key than the one given.")
-    manifest = Manifest.read(given)
-    sealing = CampaignSealer.from_identity(chosen, manifest.plan)
-    right = sealing is not None and round_number in (None, sealing.round_number)
-    if sealing is None or not right or manifest.width != chosen.message_bytes:
-        raise ValueError(
-            f"{RECEIVE}: the messages in {given} were sealed for another campaign or round than the one given."
-        )
-    if manifest.noise != find_noise_party(chosen.plan.mechanism):
-        raise ValueError(f"{RECEIVE}: the shuffler was to draw the noise of this plan, and did not for {given}.")
-    work = _BatchOpener(EnvelopeOpener(opened_by.private_key, sealing.info), manifest, progress)
+    if analyst.private_key.public_key != campaign.analyst_key:
+        raise ValueError(f"{RECEIVE}: the campaign's messages are sealed to another key.")
+    manifest = Manifest.read(sealed)
+    sealer = CampaignSealer.from_identity(campaign, manifest.plan)
+    is_expected = sealer is not None and round_number in (None, sealer.round_number)
+    if sealer is None or not is_expected or manifest.width != campaign.message_bytes:
+        raise ValueError(f"{RECEIVE}: the messages in {sealed} were sealed for another campaign or round.")
+    if manifest.noise != find_noise_party(campaign.plan.mechanism):
+        raise ValueError(f"{RECEIVE}: the shuffler was to draw the noise of this plan, and did not for {sealed}.")
+    opener = _BatchOpener(EnvelopeOpener(analyst.private_key, sealer.info), manifest, progress)
     with durable_files.create_atomic_directory(directory) as unfinished:
-        made = work.write(given, unfinished, chosen, sealing.round_number, workers)
-        for name, content in (beside or {}).items():
+        opened = opener.write(sealed, unfinished, campaign, sealer.round_number, workers)
+        for name, content in (more_files or {}).items():
             (unfinished / name).write_bytes(content)
-    return made
+    return opened
 
 
 @dataclass
@@ -145,28 +140,28 @@ class _BatchOpener:
     discarded: int = 0
 
     def write(
-        self, given: Path, directory: Path, campaign: Campaign, round_number: int, workers: int | None
+        self, source: Path, directory: Path, campaign: Campaign, round_number: int, workers: int | None
     ) -> Manifest:
         """Writes the opened messages, sorted, and their manifest."""
         sealed, width = self.manifest, campaign.plan.mechanism.message_bytes
         with self.progress.step("opening", sealed.messages) as advance:
             opened = self._open_envelopes(
-                drop_repeated_rows(sealed.read_verified_messages(given), self._count_repeated), advance, workers
+                drop_repeated_rows(sealed.read_verified_messages(source), self._count_repeated), advance, workers
             )
             written = message_files.write_messages(
                 message_files.sort_messages(opened, width, sealed.messages, directory), width, directory
             )
         if not written.messages:
             raise ValueError(
-                f"{RECEIVE}: none of the {sealed.messages} messages in {given} opens with the analyst's key."
+                f"{RECEIVE}: none of the {sealed.messages} messages in {source} opens with the analyst's key."
             )
-        made = Manifest(
+        manifest = Manifest(
             campaign.plan.identity(round_number), width, written.messages, written.sha256, sealed.users,
             sealed.per_person, sealed.refused + self.discarded, sealed.missing, sealed.noise, sealed.digest,
             sealed.bundles,
         )  # fmt: skip
-        made.write(directory)
-        return made
+        manifest.write(directory)
+        return manifest
 
     def _count_repeated(self, rows: int) -> None:
         self.discarded += rows
@@ -178,29 +173,6 @@ class _BatchOpener:
             self.discarded += bad
             yield opened
             advance(len(opened) + bad)
-
-
-def drop_repeated_rows(
-    batches: Iterator[Bytes], repeated: Callable[[int], None], compared: int | None = None
-) -> Iterator[Bytes]:
-    """Yields sorted rows without repetitions.
-
-    Args:
-        batches: Sorted rows.
-        repeated: Function that is called with the number of dropped rows of each batch.
-        compared: Number of leading bytes that are compared; None compares entire rows.
-    """
-    last = b""
-    for wire in batches:
-        if not len(wire):
-            continue
-        first, told = np.empty(len(wire), dtype=np.bool_), wire[:, :compared]
-        first[0] = told[0].tobytes() != last
-        np.any(told[1:] != told[:-1], axis=1, out=first[1:])
-        last = told[-1].tobytes()
-        again = int(len(first) - np.count_nonzero(first))
-        repeated(again)
-        yield wire[first] if again else wire
 
 
 # --- Fetching a batch from the shuffler ---
@@ -243,33 +215,33 @@ def fetch_and_open(
             is invalid or implausible, the disk is too small, or the batch cannot be opened.
     """
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
-    opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
+    analyst = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
     number = choose_round(RECEIVE, chosen.plan, round_number, None)
     link, directory = HttpClient(chosen.url if url is None else url), Path(out)
     shown = Progress() if progress is None else progress
-    batch = _RemoteBatch(chosen, number, link, opened_by.fetch_token(chosen.nonce))
+    batch = _RemoteBatch(chosen, number, link, analyst.fetch_token(chosen.nonce))
     sealed = directory.with_name(f"{directory.name}.sealed")
     with link:
         signed = batch.read_stored_statement(directory)
-        made = None if signed is None else _find_opened_batch(directory, BatchStatement.from_signed(chosen, signed))
-        if signed is None or made is None:
+        manifest = None if signed is None else _find_opened_batch(directory, BatchStatement.from_signed(chosen, signed))
+        if signed is None or manifest is None:
             signed = batch.read_stored_statement(sealed) or batch.fetch_statement()
-            made = _find_opened_batch(directory, BatchStatement.from_signed(chosen, signed))
-        if made is None:
+            manifest = _find_opened_batch(directory, BatchStatement.from_signed(chosen, signed))
+        if manifest is None:
             batch.check_disk_space(BatchStatement.from_signed(chosen, signed), sealed)
             batch.fetch(signed, sealed, shown)
-            made = open_batch(chosen, opened_by, sealed, directory, number, workers, shown, {STATEMENT_NAME: signed})
+            manifest = open_batch(chosen, analyst, sealed, directory, number, workers, shown, {STATEMENT_NAME: signed})
         batch.confirm(BatchStatement.from_signed(chosen, signed))
     durable_files.remove_tree(sealed)
-    return made
+    return manifest
 
 
 def _find_opened_batch(directory: Path, statement: BatchStatement) -> Manifest | None:
     """Returns the manifest of this batch if an earlier run opened it and was killed before it confirmed; else None."""
     if not (directory / MANIFEST_NAME).exists():
         return None
-    found = Manifest.read(directory)
-    return found if found.closed == statement.manifest.digest else None
+    manifest = Manifest.read(directory)
+    return manifest if manifest.closed == statement.manifest.digest else None
 
 
 class _RemoteBatch:
@@ -293,12 +265,12 @@ class _RemoteBatch:
         """Fetches the signed statement about the batch."""
         answer = self._link.request("GET", f"{self._path}/batch", headers=self._headers, at_most=MAX_STATEMENT_BYTES)
         if answer.status == 401:
-            raise ValueError(f"{RECEIVE}: the shuffler does not know the analyst by this key.")
+            raise ValueError(f"{RECEIVE}: the shuffler does not accept this analyst's key.")
         if answer.status != 200:
             raise self._missing_batch_error()
         statement = BatchStatement.from_signed(self._campaign, answer.content)
         if statement.number != self._number:
-            raise ValueError(f"{RECEIVE}: the shuffler answers with the batch of another round.")
+            raise ValueError(f"{RECEIVE}: the shuffler returned the batch of another round.")
         self._check_plausible(statement)
         return answer.content
 
@@ -312,33 +284,33 @@ class _RemoteBatch:
         campaign, manifest = self._campaign, statement.manifest
         sent = manifest.users * campaign.messages_per_user
         if manifest.users > campaign.capacity:
-            told = f"{manifest.users:,} users, more than the {campaign.capacity:,} reports that the campaign takes"
+            excess = f"{manifest.users:,} users, more than the {campaign.capacity:,} reports that the campaign accepts"
         elif find_noise_party(campaign.plan.mechanism) == USERS and manifest.messages > sent:
-            told = f"{manifest.messages:,} messages, more than {manifest.users:,} users send"
+            excess = f"{manifest.messages:,} messages, more than {manifest.users:,} users send"
         elif sum(statement.files.values()) > 2 * manifest.messages * manifest.width + MAX_FILE_OVERHEAD_BYTES * len(
             statement.files
         ):
-            told = f"{sum(statement.files.values()):,} bytes, more than {manifest.messages:,} messages have"
+            excess = f"{sum(statement.files.values()):,} bytes, more than {manifest.messages:,} messages have"
         else:
             return
-        raise ValueError(f"{RECEIVE}: the shuffler claims {told}; nothing was fetched, do not rely on it.")
+        raise ValueError(f"{RECEIVE}: the shuffler claims {excess}; nothing was fetched, do not rely on it.")
 
     def check_disk_space(self, statement: BatchStatement, directory: Path) -> None:
         """Raises ValueError if the disk has no room for the rest of the batch."""
-        wanted = sum(statement.files.values())
-        wanted -= sum(path.stat().st_size for path in directory.glob("*.parquet")) if directory.exists() else 0
+        missing = sum(statement.files.values())
+        missing -= sum(path.stat().st_size for path in directory.glob("*.parquet")) if directory.exists() else 0
         free = shutil.disk_usage(directory.absolute().parent).free
-        if wanted > free:
+        if missing > free:
             raise ValueError(
-                f"{RECEIVE}: the batch has {wanted:,} bytes, and {free:,} are free in {directory.parent}; "
-                f"make room there."
+                f"{RECEIVE}: the batch needs {missing:,} more bytes, and {free:,} are free in "
+                f"{directory.parent}; make room there."
             )
 
     def _describe_state(self) -> str:
         answer = self._link.request("GET", self._path, headers=self._headers)
         try:
-            told = json.loads(answer.content) if answer.status == 200 else {}
-            return _describe_missing_batch(RoundState(told["state"]), told["closes"])
+            state = json.loads(answer.content) if answer.status == 200 else {}
+            return _describe_missing_batch(RoundState(state["state"]), state["closes"])
         except (ValueError, KeyError, TypeError):
             return "it knows no such round"
 
@@ -351,7 +323,7 @@ class _RemoteBatch:
         with progress.step("fetching", sum(statement.files.values())) as advance:
             for name, size in statement.files.items():
                 if not _is_message_file_name(name):
-                    raise ValueError(f"{RECEIVE}: the shuffler names a file that is none of a batch.")
+                    raise ValueError(f"{RECEIVE}: the shuffler names a file that cannot belong to a batch.")
                 path = directory / name
                 with open(durable_files.open_owned_file(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
                     held = file.seek(0, os.SEEK_END)
@@ -363,15 +335,15 @@ class _RemoteBatch:
         statement.manifest.write(directory)
 
     def _fetch_part(self, name: str, first: int, last: int) -> bytes:
-        wanted, length = self._headers | {"Range": f"bytes={first}-{last}"}, last - first + 1
-        answer = self._link.request("GET", f"{self._path}/batch/{name}", headers=wanted, at_most=length)
+        headers, length = self._headers | {"Range": f"bytes={first}-{last}"}, last - first + 1
+        answer = self._link.request("GET", f"{self._path}/batch/{name}", headers=headers, at_most=length)
         if answer.status == 404:
             raise self._missing_batch_error()
         # A file that consists of one part may come with status 200.
-        good = answer.status == 206 or (answer.status == 200 and first == 0)
-        if not good or len(answer.content) != length:
+        is_part = answer.status == 206 or (answer.status == 200 and first == 0)
+        if not is_part or len(answer.content) != length:
             raise ValueError(
-                f"{RECEIVE}: the shuffler does not hand over {name} in the parts that are asked for: status "
+                f"{RECEIVE}: the shuffler does not hand over {name} in the requested parts: status "
                 f"{answer.status}, {len(answer.content):,} bytes of {length:,}."
             )
         return answer.content
@@ -386,12 +358,12 @@ class _RemoteBatch:
 def _describe_missing_batch(state: RoundState, closes: int) -> str:
     """Returns the reason why a round has no batch."""
     if state is RoundState.OPEN:
-        return f"it is open until {format_utc(closes)}; come back when it is closed"
+        return f"it is open until {format_utc(closes)}; try again after that"
     if state in (RoundState.CLOSING, RoundState.MIXED):
-        return "it is being closed; try again in a while"
+        return "it is being closed; try again later"
     if state is RoundState.EXPIRED:
-        return "too few took part, or it was given up, so that nothing is handed on"
-    return "it was handed over, or its time was over, and it was deleted"
+        return "too few people took part or it was given up, so nothing is handed over"
+    return "it was handed over or its retention time was over, and it was deleted"
 
 
 def _is_message_file_name(name: str) -> bool:
@@ -457,12 +429,12 @@ def send(
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
     link, path = HttpClient(chosen.url if url is None else url), Path(spool)
     shown = Progress() if progress is None else progress
-    read = chosen.plan.task.resolve_columns(check_column_names(column))
-    table = open_input(data, read, user, 1, delimiter, gather)
-    values = chosen.plan.column(*table.choose_columns(read), rules=rules)
+    names = chosen.plan.task.resolve_columns(check_column_names(column))
+    table = open_input(data, names, user, 1, delimiter, gather)
+    values = chosen.plan.column(*table.choose_columns(names), rules=rules)
     table = prepare_table(table, values, user, gather)
-    how = {"columns": list(values.names), "user": user, "rules": rules.document(), "delimiter": delimiter}
-    source = {"input": table.fingerprint(), "gather": gather, **how}
+    options = {"columns": list(values.names), "user": user, "rules": rules.document(), "delimiter": delimiter}
+    source = {"input": table.fingerprint(), "gather": gather, **options}
     with link:
         mark = _SpoolMark.load(path)
         if mark is None and not os.path.lexists(path):
@@ -500,7 +472,7 @@ def _write_spool(
               "input": _fingerprint(source, salt)}  # fmt: skip
 
     def reports() -> Iterator[Bytes]:
-        found = 0
+        count = 0
         with progress.step("sealing", users) as advance:
             batches = encoder.encode_part(
                 report_progress(table.batches(read, batch_processing.CHUNK_ROWS), lambda rows: None), 0
@@ -508,11 +480,11 @@ def _write_spool(
             for wire in batches:
                 for start in range(0, len(wire), step := 1000 * campaign.messages_per_user):
                     sealed = seal_reports(campaign, notice, wire[start : start + step])
-                    found += len(sealed)
+                    count += len(sealed)
                     yield sealed
                     advance(len(sealed))
-        if found != users:
-            raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")
+        if count != users:
+            raise ValueError(f"input: expected {users} rows as in the first pass; the file has changed since.")
 
     try:
         with durable_files.create_atomic_file(path) as file:
@@ -530,7 +502,7 @@ def _write_spool(
 
 
 def _fingerprint(source: Mapping[str, Any], salt: str) -> str:
-    """Returns a hash of the data and of the options that read them; hashes with different salts look unrelated."""
+    """Returns a salted hash of the data and of the options with which they are read."""
     return hmac.new(bytes.fromhex(salt), format_canonical_json(source).encode(), hashlib.sha256).hexdigest()
 
 
@@ -561,12 +533,12 @@ class _SpoolMark:
             return None
         content = durable_files.read_owned_file(file)
         with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            found = cls(path, **json.loads(content))
-            if found._is_valid() and type(found.sent) is int and 0 <= found.sent <= found.reports:
-                return found
+            mark = cls(path, **json.loads(content))
+            if mark._is_valid() and type(mark.sent) is int and 0 <= mark.sent <= mark.reports:
+                return mark
         raise ValueError(
-            f"{SEND}: {file} is no mark of this version, or damaged: what was sent from {path} is not known; choose "
-            f"another spool, and only for people of whom nothing was sent."
+            f"{SEND}: {file} is no mark of this version, or damaged: the reports sent from {path} are not known; "
+            f"choose another spool, and only for people of whom nothing was sent."
         )
 
     @classmethod
@@ -584,9 +556,9 @@ class _SpoolMark:
 
     def save(self) -> None:
         """Writes the mark; it is on disk when this returns."""
-        told = asdict(self)
-        del told["path"]
-        durable_files.replace_atomically(self.mark_path, json.dumps(told).encode())
+        document = asdict(self)
+        del document["path"]
+        durable_files.replace_atomically(self.mark_path, json.dumps(document).encode())
 
     def check_source(self, campaign: Campaign, source: Mapping[str, Any]) -> None:
         """Raises ValueError unless the mark belongs to this campaign and these data."""
@@ -594,19 +566,18 @@ class _SpoolMark:
             raise ValueError(f"{SEND}: {self.path} holds reports of another campaign; choose another spool.")
         if not hmac.compare_digest(self.input, _fingerprint(source, self.salt)):
             raise ValueError(
-                f"{SEND}: {self.path} is for other data than those given, or for other columns or rules of them; "
-                f"choose another spool."
+                f"{SEND}: {self.path} is for other data, or for other columns or rules; choose another spool."
             )
 
     def check_spool(self) -> None:
         """Raises ValueError unless the spool exists and is the one of this mark."""
         if not os.path.lexists(self.path):
             raise ValueError(
-                f"{SEND}: {self.path} is gone, from which {self.sent} of {self.reports} reports were sent in round "
-                f"{self.round}; put it back: its people were randomised once, and must not be again."
+                f"{SEND}: {self.path} is missing, and only {self.sent} of its {self.reports} reports were sent in "
+                f"round {self.round}; restore it: the same people must not be randomised again."
             )
         if _checksum(self.path) != self.spool:
-            raise ValueError(f"{SEND}: {self.path} is not the spool that {self.mark_path} is about; put that one back.")
+            raise ValueError(f"{SEND}: {self.path} is not the spool that {self.mark_path} is about; restore that one.")
 
     def remove_sent_spool(self) -> None:
         """Removes a completely sent spool that a killed run left."""
@@ -625,12 +596,12 @@ def _read_header(path: Path) -> dict[str, Any]:
         first, line = file.read(len(SPOOL_FIRST_LINE)), file.readline(MAX_HEADER_BYTES)
     if first != SPOOL_FIRST_LINE:
         raise ValueError(
-            f"{SEND}: {path} is no spool of this version; send it on with the version that made it, or choose another."
+            f"{SEND}: {path} is no spool of this version; send it with the version that wrote it, or choose another."
         )
     with suppress(ValueError, RecursionError):
-        told = json.loads(line)
-        if isinstance(told, dict) and told.keys() == {"campaign", "round", "reports", "salt", "input"}:
-            return told
+        header = json.loads(line)
+        if isinstance(header, dict) and header.keys() == {"campaign", "round", "reports", "salt", "input"}:
+            return header
     raise _damaged_spool_error(path)
 
 
@@ -681,6 +652,5 @@ def _check_round(mark: _SpoolMark, campaign: Campaign, link: HttpClient) -> None
         if opened != mark.round:
             raise ValueError(
                 f"{SEND}: {mark.mark_path} says that {mark.reports} reports were taken in round {mark.round}, and "
-                f"round "
-                f"{opened} is open; choose another spool for it."
+                f"round {opened} is open; choose another spool for it."
             )

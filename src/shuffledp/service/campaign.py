@@ -75,8 +75,8 @@ FIELDS = {
 }  # fmt: skip
 ADMISSION_FIELD, CAPACITY_FIELD = "admission", "capacity"
 CAPACITY_FACTOR, MIN_DEFAULT_CAPACITY, MAX_CAPACITY = 10, 100_000, 10**12
-"""The default capacity of a round is CAPACITY_TIMES the planned users, at least LEAST_CAPACITY reports: clients may
-send a report several times, and invalid reports count as well."""
+"""A round's default capacity is CAPACITY_FACTOR times the planned users, at least MIN_DEFAULT_CAPACITY reports: clients
+may send a report several times, and invalid reports count as well."""
 ERROR_PREFIX = "campaign"
 
 
@@ -100,7 +100,7 @@ class DevicePlan:
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Returns this part of a plan."""
-        sampled = plan.schedule.is_sampled
+        sampled = plan.participation.is_sampled
         return cls(plan.task, plan.mechanism, plan.delta, plan.fewest, plan.colluding, plan.rounds, sampled)
 
     @classmethod
@@ -116,9 +116,9 @@ class DevicePlan:
         try:
             users, minimum = validation.count("plan", "users", document["users"]), document.get("minimum")
             fewest = validation.count("plan", "minimum", users if minimum is None else minimum, at_most=users)
-            told = document["mechanism"]
-            settings = {name: value for name, value in told.get("settings", {}).items() if value is not None}
-            mechanism = catalogue.from_document(told | {"settings": settings})
+            description = document["mechanism"]
+            settings = {name: value for name, value in description.get("settings", {}).items() if value is not None}
+            mechanism = catalogue.from_document(description | {"settings": settings})
             task = registry.read_task(document["task"])
             task.check_mechanism(mechanism)
             return cls(
@@ -144,13 +144,12 @@ class DevicePlan:
         """Raises ValueError unless all clients send the same number of messages and users are not sampled."""
         if self.mechanism.message_plan.user_messages(1) is None:
             raise ValueError(
-                f"{ERROR_PREFIX}: users of {self.mechanism.name} send different numbers of messages, which anybody on "
-                f"the way "
-                f"could count; plan with a mechanism, or settings, by which all send the same number."
+                f"{ERROR_PREFIX}: users of {self.mechanism.name} send different numbers of messages, which anyone on "
+                f"the network could count; choose a mechanism or settings with which all send the same number."
             )
         if self.is_sampled:
             raise ValueError(
-                f"{ERROR_PREFIX}: its users must not be drawn out of more people: who sends anything would be known."
+                f"{ERROR_PREFIX}: its users must not be a sample of more people: sending reveals who was drawn."
             )
 
 
@@ -261,7 +260,7 @@ class Campaign:
         # A campaign has exactly one encoding, so everybody who hashes the received bytes gets the same id.
         if format_canonical_json(document).encode() != content.strip():
             raise ValueError(
-                f"{ERROR_PREFIX}: it is not in its one form (keys in order, no spaces); take it as it was made."
+                f"{ERROR_PREFIX}: it is not canonical JSON (sorted keys, no spaces); use the file as it was created."
             )
         campaign = cls(content.strip())
         if whole_plan:
@@ -282,36 +281,36 @@ class Campaign:
         """Writes the campaign into a new file that everybody may read; raises ValueError if the file exists."""
         try:
             if not durable_files.create_atomically(Path(path), self.content + b"\n", durable_files.WORLD_READABLE):
-                raise ValueError(f"{ERROR_PREFIX}: {os.fspath(path)} is already there; a campaign is never changed.")
+                raise ValueError(f"{ERROR_PREFIX}: {os.fspath(path)} already exists; a campaign is never overwritten.")
         except OSError as error:
             raise ValueError(f"{ERROR_PREFIX}: cannot write {os.fspath(path)}: {error.strerror}.") from None
 
     def _check(self) -> None:
         """Raises ValueError unless all fields are valid and consistent."""
         self.device_plan.check_uniform_traffic()
-        told = self.document
-        validation.count(ERROR_PREFIX, "window", told["window"], at_most=MAX_DURATION_SECONDS)
-        validation.count(ERROR_PREFIX, "extensions", told["extensions"], at_least=0, at_most=1000)
-        validation.count(ERROR_PREFIX, "retention", told["retention"], at_most=MAX_DURATION_SECONDS)
+        document = self.document
+        validation.count(ERROR_PREFIX, "window", document["window"], at_most=MAX_DURATION_SECONDS)
+        validation.count(ERROR_PREFIX, "extensions", document["extensions"], at_least=0, at_most=1000)
+        validation.count(ERROR_PREFIX, "retention", document["retention"], at_most=MAX_DURATION_SECONDS)
         validation.count(
             ERROR_PREFIX, CAPACITY_FIELD, self.capacity, at_least=self.device_plan.minimum_users, at_most=MAX_CAPACITY
         )
-        if len(told["hops"]) != 1:
+        if len(document["hops"]) != 1:
             raise ValueError(
-                f"{ERROR_PREFIX}: expected one shuffler, got {len(told['hops'])}; docs/shuffler.md says why."
+                f"{ERROR_PREFIX}: expected one shuffler, got {len(document['hops'])}; docs/shuffler.md says why."
             )
         _ = self.analyst_key, self.shuffler_identity, self.promised_epsilon, self.admission
-        hop, analyst = told["hops"][0], told["analyst"]
+        hop, analyst = document["hops"][0], document["analyst"]
         if hop.keys() != {"operator", "url", "identity"} or analyst.keys() != {"operator", "key"}:
             raise ValueError(
                 f"{ERROR_PREFIX}: it is damaged: expected an operator with a key, and one with a url and identity."
             )
         if not all(isinstance(text, str) for text in (hop["operator"], hop["url"], analyst["operator"])):
             raise ValueError(f"{ERROR_PREFIX}: operators and url must be texts.")
-        if not (_is_hex(told["nonce"], NONCE_BYTES) and _is_hex(told["fetch"], hashlib.sha256().digest_size)):
+        if not (_is_hex(document["nonce"], NONCE_BYTES) and _is_hex(document["fetch"], hashlib.sha256().digest_size)):
             raise ValueError(f"{ERROR_PREFIX}: nonce and fetch must be hexadecimal digits.")
-        if any(told["promise"][name] != wanted for name, wanted in self.device_plan.promise_conditions().items()):
-            raise ValueError(f"{ERROR_PREFIX}: what it promises is not about its plan.")
+        if any(document["promise"][name] != value for name, value in self.device_plan.promise_conditions().items()):
+            raise ValueError(f"{ERROR_PREFIX}: its promise does not match its plan.")
 
     # --- Fields ---
 
@@ -335,9 +334,9 @@ class Campaign:
     @cached_property
     def device_plan(self) -> DevicePlan:
         """The part of the plan that devices need; taken from the complete plan if that has been read."""
-        return (
-            DevicePlan.from_plan(self.plan) if "plan" in vars(self) else DevicePlan.from_document(self.document["plan"])
-        )
+        if "plan" in vars(self):
+            return DevicePlan.from_plan(self.plan)
+        return DevicePlan.from_document(self.document["plan"])
 
     @cached_property
     def analyst_key(self) -> PublicKey:
@@ -348,10 +347,10 @@ class Campaign:
     def shuffler_identity(self) -> bytes:
         """The shuffler's Ed25519 public key, which verifies its signatures."""
         hop = self.document["hops"][0]
-        told = hop.get("identity") if isinstance(hop, dict) else None
-        if not isinstance(told, dict) or told.keys() != {"ed25519"}:
+        identity = hop.get("identity") if isinstance(hop, dict) else None
+        if not isinstance(identity, dict) or identity.keys() != {"ed25519"}:
             raise ValueError(f"{ERROR_PREFIX}: expected the shuffler's Ed25519 identity.")
-        return decode_base64url(ERROR_PREFIX, "the shuffler's identity", told["ed25519"], KEY_BYTES)
+        return decode_base64url(ERROR_PREFIX, "the shuffler's identity", identity["ed25519"], KEY_BYTES)
 
     @property
     def url(self) -> str:
@@ -373,9 +372,9 @@ class Campaign:
     @cached_property
     def admission(self) -> Admission | None:
         """Rule for who may take part; None admits everybody."""
-        return (
-            read_admission(ERROR_PREFIX, self.document[ADMISSION_FIELD]) if ADMISSION_FIELD in self.document else None
-        )
+        if ADMISSION_FIELD not in self.document:
+            return None
+        return read_admission(ERROR_PREFIX, self.document[ADMISSION_FIELD])
 
     @property
     def browser_program(self) -> BrowserProgram:
@@ -427,9 +426,9 @@ class Campaign:
     @cached_property
     def messages_per_user(self) -> int:
         """Number of messages that each client sends."""
-        found = self.device_plan.mechanism.message_plan.user_messages(1)
-        assert found is not None, "only such plans are campaigns"
-        return found
+        messages = self.device_plan.mechanism.message_plan.user_messages(1)
+        assert messages is not None, "_check demands that all users send the same number"
+        return messages
 
     @cached_property
     def message_bytes(self) -> int:
@@ -443,7 +442,7 @@ class Campaign:
 
     @property
     def token_bytes(self) -> int:
-        """Size of the token that a client shows to be admitted; 0 if everybody is."""
+        """Size of the token that a client must show; 0 if everybody is admitted."""
         return 0 if self.admission is None else self.admission.token_bytes
 
     def check_shuffler(self, key: ShufflerKey) -> None:
@@ -472,19 +471,18 @@ class Campaign:
         if not guarantee.epsilon <= self.promised_epsilon or not guarantee.is_target_met:
             raise ValueError(
                 f"{ERROR_PREFIX}: it promises ε = {self.promised_epsilon:g} with {self.plan.fewest} users, which is "
-                f"not proved for this "
-                f"plan; make it anew by `shuffledp campaign create`."
+                f"not proved for this plan; create it again with `shuffledp campaign create`."
             )
         if self.browser_program != build_program(self.plan):
             raise ValueError(
-                f"{ERROR_PREFIX}: its recipe, which pages follow, is not that of its plan; make it anew by "
+                f"{ERROR_PREFIX}: its recipe, which web pages run, does not match its plan; create it again with "
                 f"`shuffledp campaign create`."
             )
         if self.plan.mechanism.local_epsilon is None and not without_local:
             raise ValueError(
-                f"{ERROR_PREFIX}: the messages of {self.plan.mechanism.name} promise nothing without the shuffler: if "
-                f"it works "
-                f"with the analyst, both see every value; accept that by --without-local, or plan with a local ε."
+                f"{ERROR_PREFIX}: the messages of {self.plan.mechanism.name} are not private without the shuffler: if "
+                f"it colludes with the analyst, both see every value; accept that by --without-local, or plan with a "
+                f"local ε."
             )
 
 
@@ -526,21 +524,21 @@ class RoundNotice:
 
     def sign(self, by: ShufflerKey) -> bytes:
         """Returns the signed notice."""
-        told = {"format": "shuffledp round", "version": 1, "campaign": self.campaign, "round": self.number,
-                "opens": self.opens, "closes": self.closes, "key": self.key.to_document()}  # fmt: skip
-        return by.sign_document(NOTICE_LABEL, told)
+        document = {"format": "shuffledp round", "version": 1, "campaign": self.campaign, "round": self.number,
+                    "opens": self.opens, "closes": self.closes, "key": self.key.to_document()}  # fmt: skip
+        return by.sign_document(NOTICE_LABEL, document)
 
     @classmethod
     def from_signed(cls, campaign: Campaign, content: bytes) -> Self:
         """Reads the notice of a round; raises ValueError unless the campaign's shuffler signed it."""
-        told = verify_document("round", campaign.shuffler_identity, NOTICE_LABEL, content)
-        names = ("campaign", "round", "opens", "closes")
-        whole = all(type(told.get(name)) is (str if name == "campaign" else int) for name in names)
-        if not whole or told["campaign"] != campaign.id:
+        document = verify_document("round", campaign.shuffler_identity, NOTICE_LABEL, content)
+        kinds = {"campaign": str, "round": int, "opens": int, "closes": int}
+        is_complete = all(type(document.get(name)) is kind for name, kind in kinds.items())
+        if not is_complete or document["campaign"] != campaign.id:
             raise ValueError("round: the notice is about another campaign.")
-        campaign.check_round(told["round"])
-        key = PublicKey.from_document("round", told.get("key"))
-        return cls(told["campaign"], told["round"], told["opens"], told["closes"], key)
+        campaign.check_round(document["round"])
+        key = PublicKey.from_document("round", document.get("key"))
+        return cls(document["campaign"], document["round"], document["opens"], document["closes"], key)
 
 
 @dataclass(frozen=True)
@@ -556,28 +554,28 @@ class BatchStatement:
 
     def sign(self, by: ShufflerKey) -> bytes:
         """Returns the signed statement."""
-        told = {"format": "shuffledp batch", "version": 1, "campaign": self.campaign, "round": self.number,
-                "manifest": _manifest_to_document(self.manifest), "files": dict(self.files), "repeated": self.repeated,
-                "refused": self.refused}  # fmt: skip
-        return by.sign_document(STATEMENT_LABEL, told)
+        document = {"format": "shuffledp batch", "version": 1, "campaign": self.campaign, "round": self.number,
+                    "manifest": _manifest_to_document(self.manifest), "files": dict(self.files),
+                    "repeated": self.repeated, "refused": self.refused}  # fmt: skip
+        return by.sign_document(STATEMENT_LABEL, document)
 
     @classmethod
     def from_signed(cls, campaign: Campaign, content: bytes) -> Self:
         """Reads the statement about a batch; raises ValueError unless the campaign's shuffler signed it."""
-        told = verify_document("batch", campaign.shuffler_identity, STATEMENT_LABEL, content)
+        document = verify_document("batch", campaign.shuffler_identity, STATEMENT_LABEL, content)
         try:
-            made = cls(
-                told["campaign"],
-                told["round"],
-                _manifest_from_document(told["manifest"]),
-                _check_counts(told["files"]),
-                **_check_counts({name: told[name] for name in ("repeated", "refused")}),
+            statement = cls(
+                document["campaign"],
+                document["round"],
+                _manifest_from_document(document["manifest"]),
+                _check_counts(document["files"]),
+                **_check_counts({name: document[name] for name in ("repeated", "refused")}),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise ValueError("batch: what the shuffler signed cannot be read; it may be of another version.") from None
-        if made.campaign != campaign.id:
-            raise ValueError("batch: it is of another campaign.")
-        return made
+            raise ValueError("batch: the statement cannot be read; another version may have written it.") from None
+        if statement.campaign != campaign.id:
+            raise ValueError("batch: the statement is about another campaign.")
+        return statement
 
 
 def _manifest_to_document(manifest: Manifest) -> dict[str, Any]:
@@ -585,23 +583,23 @@ def _manifest_to_document(manifest: Manifest) -> dict[str, Any]:
     return {name: value for name, value in asdict(manifest).items() if name != "bundles"}
 
 
-def _manifest_from_document(told: Any) -> Manifest:
+def _manifest_from_document(document: Any) -> Manifest:
     # Imported here because clients read only notices.
     from shuffledp.collection.message_files import Manifest
 
     named = [field for field in fields(Manifest) if field.name != "bundles"]
     kinds = {field.name: str if field.type == "str" else int for field in named}
-    if told.keys() != kinds.keys() or any(type(told[name]) is not kind for name, kind in kinds.items()):
+    if document.keys() != kinds.keys() or any(type(document[name]) is not kind for name, kind in kinds.items()):
         raise ValueError
-    _check_counts({name: told[name] for name, kind in kinds.items() if kind is int})
-    return Manifest(**told)
+    _check_counts({name: document[name] for name, kind in kinds.items() if kind is int})
+    return Manifest(**document)
 
 
-def _check_counts(told: Any) -> dict[str, int]:
+def _check_counts(counts: Any) -> dict[str, int]:
     """Returns the counts; raises ValueError unless all are non-negative integers."""
-    if any(type(count) is not int or count < 0 for count in told.values()):
+    if any(type(count) is not int or count < 0 for count in counts.values()):
         raise ValueError
-    return dict(told)
+    return dict(counts)
 
 
 # --- Sealing messages and reports ---
@@ -611,18 +609,17 @@ IDENTITY_LABEL = b"shuffledp v1 sealed messages\0"
 
 @dataclass(frozen=True)
 class CampaignSealer:
-    """The ``MessageSealer`` of one round of a campaign: seals each message to the analyst, so the shuffler reads
-    nothing."""
+    """The ``MessageSealer`` of one round of a campaign; it seals each message to the analyst."""
 
     campaign: Campaign
     round_number: int = 1
 
     @classmethod
     def from_identity(cls, campaign: Campaign, identity: str) -> Self | None:
-        """Returns the sealing, and thereby the round, of messages with this identity; None if of another campaign."""
+        """Returns the sealer, and thereby the round, of messages with this identity; None if of another campaign."""
         plan = campaign.plan
-        made = (cls(campaign, number) for number in plan.round_numbers)
-        return next((one for one in made if one.identity(plan, one.round_number) == identity), None)
+        sealers = (cls(campaign, number) for number in plan.round_numbers)
+        return next((each for each in sealers if each.identity(plan, each.round_number) == identity), None)
 
     @cached_property
     def info(self) -> bytes:
@@ -634,7 +631,7 @@ class CampaignSealer:
         """Returns the identity of the sealed messages, unique to this round of this campaign."""
         if plan != self.campaign.plan or round_number != self.round_number:
             raise ValueError(
-                "seal: the campaign is not about this plan and round; take the plan that it was made from."
+                "seal: the campaign is not about this plan and round; use the plan that it was created from."
             )
         return hashlib.sha256(IDENTITY_LABEL + self.info + bytes.fromhex(plan.identity(round_number))).hexdigest()
 
@@ -661,9 +658,9 @@ def seal_reports(campaign: Campaign, notice: RoundNotice, wire: Bytes, tokens: B
     """
     if (0 if tokens is None else tokens.shape[1]) != campaign.token_bytes:
         raise ValueError(
-            f"client: the campaign admits people by tokens of {campaign.token_bytes} bytes; give each person's own."
+            f"client: the campaign requires a token of {campaign.token_bytes} bytes from each person; pass theirs."
             if campaign.token_bytes
-            else "client: the campaign admits everybody; give no token."
+            else "client: the campaign admits everybody; pass no token."
         )
     number = notice.number
     closed = CampaignSealer(campaign, number).seal(wire).reshape(-1, campaign.messages_per_user, campaign.message_bytes)

@@ -59,7 +59,7 @@ def parse_address(url: str) -> SplitResult:
     Raises:
         ValueError: If the address has another form.
     """
-    wanted = "shuffler: expected an address such as https://shuffler.example"
+    expected = "shuffler: expected an address such as https://shuffler.example"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -67,15 +67,17 @@ def parse_address(url: str) -> SplitResult:
         parts, host = urlsplit(""), ""
     # The message does not repeat the address, which may contain a password.
     if "@" in url:
-        raise ValueError(f"{wanted}, got one with a user's name before @; leave that out, the campaign is public.")
+        raise ValueError(
+            f"{expected}, got one with a user name before @; leave it out, because the campaign is public."
+        )
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or set(url) & set(" \\"):
-        raise ValueError(f"{wanted}, got {validation.format_value(url)}.")
+        raise ValueError(f"{expected}, got {validation.format_value(url)}.")
     if "?" in url or "#" in url:
-        raise ValueError(f"{wanted}, got {validation.format_value(url)}; leave out what follows ? or #.")
+        raise ValueError(f"{expected}, got {validation.format_value(url)}; leave out everything from ? or # on.")
     if parts.scheme == "http" and not _is_loopback(host):
         raise ValueError(
-            f"{wanted}, got {validation.format_value(url)}; plain http is for this machine alone (127.0.0.1, [::1], "
-            f"localhost): put TLS in front of the shuffler, and give its https address."
+            f"{expected}, got {validation.format_value(url)}; plain http is for this machine alone (127.0.0.1, [::1], "
+            f"localhost): put TLS in front of the shuffler, and use its https address."
         )
     return parts
 
@@ -157,8 +159,8 @@ class HttpClient:
             self.close()
             if answer.status < 400:
                 raise ValueError(
-                    f"shuffler: an answer from {self.url} is longer than the {at_most:,} bytes that it may have; do "
-                    f"not rely on it."
+                    f"shuffler: an answer from {self.url} is longer than the permitted {at_most:,} bytes; do not "
+                    f"rely on it."
                 )
         elif answer.length:
             raise http.client.IncompleteRead(content, answer.length)
@@ -208,8 +210,8 @@ def post_reports(campaign: Campaign, number: int, link: HttpClient, reports: byt
         raise RoundClosed(f"client: round {number} of the campaign is closed.")
     if answer.status == INSUFFICIENT_STORAGE:
         raise ValueError(
-            f"client: round {number} has taken as many reports as its campaign lets it; tell who runs the shuffler at "
-            f"{link.url}."
+            f"client: round {number} is full: it has as many reports as its campaign accepts; tell the operator of "
+            f"the shuffler at {link.url}."
         )
     if answer.status != CREATED:
         raise ValueError(f"client: the shuffler at {link.url} refuses the reports with status {answer.status}.")
@@ -239,9 +241,9 @@ class SealedAnswer:
 
     def to_bytes(self) -> bytes:
         """Returns the content of the answer's file."""
-        told = {"format": FORMAT, "version": VERSION, "campaign": self.campaign.content.decode(),
-                "round": self.number, "report": self.report, "due": self.due_time}  # fmt: skip
-        return json.dumps(told).encode()
+        document = {"format": FORMAT, "version": VERSION, "campaign": self.campaign.content.decode(),
+                    "round": self.number, "report": self.report, "due": self.due_time}  # fmt: skip
+        return json.dumps(document).encode()
 
 
 @dataclass(frozen=True)
@@ -287,8 +289,8 @@ class Wallet:
         Includes one round of ``more`` if given. Infinite if ``verify`` is False and the campaigns' δ add up to more
         than the wallet's.
         """
-        asked = [each.campaign for each in self.answers()] + ([] if more is None else [more])
-        return _compose_epsilon(asked, self.delta) if self.verify else _add_promised_epsilon(asked, self.delta)
+        campaigns = [each.campaign for each in self.answers()] + ([] if more is None else [more])
+        return (_compose_epsilon if self.verify else _add_promised_epsilon)(campaigns, self.delta)
 
     def add_answer(self, answer: SealedAnswer) -> SealedAnswer:
         """Stores an answer before it is sent; returns the stored one, which is the earlier answer if there was one.
@@ -302,23 +304,22 @@ class Wallet:
                 self._check_budget(answer.campaign)
                 durable_files.create_atomically(self.directory / answer.file_name, answer.to_bytes())
         except BlockingIOError:
-            raise ValueError("wallet: another program is answering with it; try again when it is done.") from None
-        found = self.answer(answer.campaign, answer.number)
-        assert found is not None, "it was just written"
-        return found
+            raise ValueError("wallet: another process is using it; try again when that has finished.") from None
+        stored = self.answer(answer.campaign, answer.number)
+        assert stored is not None, "it was just written"
+        return stored
 
     def _check_budget(self, campaign: Campaign) -> None:
         total = self.total_epsilon(campaign)
         if math.isinf(total) and not self.verify:
             raise GuaranteeTooWeak(
                 f"wallet: the δ of all campaigns would add up to more than your δ = {self.delta:g}; nothing was sent; "
-                f"a wallet with verify=True composes them more closely."
+                f"use a wallet with verify=True, which composes them more tightly."
             )
         if total > self.epsilon:
             raise GuaranteeTooWeak(
-                f"wallet: this would bring what was given to ε = {format_rounded_up(total)} at δ = {self.delta:g}, "
-                f"above your "
-                f"limit {self.epsilon:g}; nothing was sent."
+                f"wallet: this would bring your total to ε = {format_rounded_up(total)} at δ = {self.delta:g}, above "
+                f"your limit {self.epsilon:g}; nothing was sent."
             )
 
     def confirm(self, answer: SealedAnswer) -> None:
@@ -327,14 +328,14 @@ class Wallet:
 
     def _read_answer(self, path: Path) -> SealedAnswer:
         try:
-            told: dict[str, Any] = json.loads(path.read_bytes())
-            if (told["format"], told["version"]) != (FORMAT, VERSION):
+            document: dict[str, Any] = json.loads(path.read_bytes())
+            if (document["format"], document["version"]) != (FORMAT, VERSION):
                 raise ValueError
-            campaign = Campaign.parse(told["campaign"].encode(), whole_plan=self.verify)
-            bytes.fromhex(told["report"])
-            return SealedAnswer(campaign, int(told["round"]), told["report"], int(told["due"]))
+            campaign = Campaign.parse(document["campaign"].encode(), whole_plan=self.verify)
+            bytes.fromhex(document["report"])
+            return SealedAnswer(campaign, int(document["round"]), document["report"], int(document["due"]))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"wallet: {path} is damaged; what was given can no longer be added up.") from None
+            raise ValueError(f"wallet: {path} is damaged; your total ε can no longer be computed.") from None
 
 
 def _compose_epsilon(campaigns: Sequence[Campaign], delta: float) -> float:
@@ -346,10 +347,10 @@ def _compose_epsilon(campaigns: Sequence[Campaign], delta: float) -> float:
 
 def _add_promised_epsilon(campaigns: Sequence[Campaign], delta: float) -> float:
     """Returns ε at δ of all rounds of each campaign by basic composition of the promised ε, rounded up."""
-    each_once = {each.id: each for each in campaigns}.values()
-    if sum(Fraction(each.device_plan.delta) for each in each_once) > Fraction(delta):
+    distinct = {each.id: each for each in campaigns}.values()
+    if sum(Fraction(each.device_plan.delta) for each in distinct) > Fraction(delta):
         return math.inf
-    exact = sum((Fraction(each.promised_epsilon) for each in each_once), Fraction(0))
+    exact = sum((Fraction(each.promised_epsilon) for each in distinct), Fraction(0))
     total = float(exact)
     return total if Fraction(total) >= exact else math.nextafter(total, math.inf)
 
@@ -416,7 +417,7 @@ class Client:
         local = self.campaign.device_plan.mechanism.local_epsilon
         if local_limit is not None and (local is None or local > local_limit):
             raise GuaranteeTooWeak(
-                f"{ERROR_PREFIX}: without the shuffler the campaign promises less than your limit; nothing was sent."
+                f"{ERROR_PREFIX}: without the shuffler the campaign is less private than your limit; nothing was sent."
             )
         if verify:
             self.campaign.prove_promise(without_local=True)

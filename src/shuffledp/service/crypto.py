@@ -59,8 +59,7 @@ def encode_base64url(content: bytes) -> str:
 
 
 def decode_base64url(who: str, name: str, text: Any, length: int) -> bytes:
-    """Decodes the result of ``encode_base64url``; raises ValueError unless it is canonical and has this number of
-    bytes."""
+    """Decodes the result of ``encode_base64url``; raises ValueError unless it is canonical and of this length."""
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (TypeError, ValueError, binascii.Error):
@@ -83,8 +82,8 @@ class PublicKey:
     @classmethod
     def from_document(cls, who: str, document: Any) -> Self:
         """Reads the result of ``to_document``; raises ValueError for anything else, including other cipher suites."""
-        known = isinstance(document, Mapping) and document.keys() == {"kem", "kdf", "aead", "key"}
-        if not known or (document["kem"], document["kdf"], document["aead"]) != (KEM, KDF, AEAD):
+        is_complete = isinstance(document, Mapping) and document.keys() == {"kem", "kdf", "aead", "key"}
+        if not is_complete or (document["kem"], document["kdf"], document["aead"]) != (KEM, KDF, AEAD):
             raise ValueError(f"{who}: expected a key of HPKE with X25519, HKDF-SHA256 and AES-128-GCM.")
         return cls(decode_base64url(who, "the public key", document["key"], KEY_BYTES))
 
@@ -132,15 +131,15 @@ class PrivateKey:
 
         suite, key = _load_hpke_suite(), X25519PrivateKey.from_private_bytes(self.secret)
         width = rows.shape[1] - ENVELOPE_OVERHEAD_BYTES
-        found: list[bytes] = []
-        opened = np.ones(len(rows), dtype=np.bool_)
+        contents: list[bytes] = []
+        is_open = np.ones(len(rows), dtype=np.bool_)
         for place, row in enumerate(np.ascontiguousarray(rows)):
             try:
-                found.append(suite.decrypt(row.data, key, info))
+                contents.append(suite.decrypt(row.data, key, info))
             # Some versions raise ValueError for an invalid one-time key.
             except (InvalidTag, ValueError):
-                opened[place] = False
-        return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(len(found), width), opened
+                is_open[place] = False
+        return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), width), is_open
 
 
 def _load_hpke_suite() -> Suite:
@@ -175,8 +174,8 @@ class AnalystKey:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads the key from its file."""
-        told = _read_secrets(Path(path), ANALYST, ("secret", "seed"))
-        return cls(PrivateKey(told["secret"]), told["seed"])
+        secrets = _read_secrets(Path(path), ANALYST, ("secret", "seed"))
+        return cls(PrivateKey(secrets["secret"]), secrets["seed"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the key into a new file."""
@@ -275,7 +274,7 @@ def _read_key_document(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or (document.get("format"), document.get("version")) != (FORMAT, VERSION):
-        raise ValueError(f"keys: {path} is not a key file; make one by `shuffledp keys new`.")
+        raise ValueError(f"keys: {path} is not a key file; create one with `shuffledp keys new`.")
     return document
 
 
@@ -308,8 +307,8 @@ class EnvelopeOpener:
 
     def __call__(self, rows: Bytes) -> tuple[Bytes, int]:
         """Returns the contents of the rows that open, and the number of those that do not."""
-        opened, good = self.key.open_rows(self.info, rows)
-        return opened, int(len(good) - len(opened))
+        contents, is_open = self.key.open_rows(self.info, rows)
+        return contents, len(is_open) - len(contents)
 
     def open_all(self, batches: Iterable[Bytes], rows: int, workers: int | None = 1) -> Iterator[tuple[Bytes, int]]:
         """Opens all batches in order.
@@ -323,16 +322,16 @@ class EnvelopeOpener:
         Yields:
             The contents of the rows that open, and the number of those that do not, for each piece of a batch.
         """
-        wanted = (os.cpu_count() or 1) if workers is None else workers
+        processes = (os.cpu_count() or 1) if workers is None else workers
         pieces = (batch[start : start + CHUNK_ROWS] for batch in batches for start in range(0, len(batch), CHUNK_ROWS))
-        if wanted <= 1 or rows < MIN_PARALLEL_ROWS:
+        if processes <= 1 or rows < MIN_PARALLEL_ROWS:
             yield from map(self, pieces)
             return
-        with ProcessPoolExecutor(wanted, multiprocessing.get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
             waiting: deque[Future[tuple[Bytes, int]]] = deque()
             for piece in pieces:
                 waiting.append(pool.submit(self, piece.copy()))
-                if len(waiting) > 2 * wanted:
+                if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

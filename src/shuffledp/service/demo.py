@@ -21,10 +21,9 @@ from shuffledp.collection.report import Report
 from shuffledp.collection.roles import estimate
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
-from shuffledp.service import client as delivery
 from shuffledp.service.batch_client import fetch_and_open
 from shuffledp.service.campaign import Campaign, RoundNotice, seal_reports
-from shuffledp.service.client import HttpClient
+from shuffledp.service.client import HttpClient, fetch_open_round, post_reports
 from shuffledp.service.crypto import AnalystKey, ShufflerKey
 from shuffledp.service.rounds import RoundManager
 from shuffledp.service.stores import AcceptedCampaign, ShufflerPaths
@@ -77,19 +76,19 @@ def run_demo(
     )
     campaign.prove_promise(without_local=True)
     tell(
-        f"The campaign {campaign.id[:12]}… is made, and accepted by the shuffler: it computes the promise again, and "
+        f"The campaign {campaign.id[:12]}… is created. The shuffler accepts it: it computes the promise again and "
         f"reserves it in its ledger."
     )
-    place, ledger = ShufflerPaths.from_directories(room / "shuffler"), Ledger.create(room / "ledger.sqlite")
-    place.create_directories(shuffler)
-    with closing(place.open_store()) as store:
-        RoundManager(place, store).accept(AcceptedCampaign(campaign, str(ledger.path)), int(time.time()))
-    with _ServerProcess(place).run() as server:
+    paths, ledger = ShufflerPaths.from_directories(room / "shuffler"), Ledger.create(room / "ledger.sqlite")
+    paths.create_directories(shuffler)
+    with closing(paths.open_store()) as store:
+        RoundManager(paths, store).accept(AcceptedCampaign(campaign, str(ledger.path)), int(time.time()))
+    with _ServerProcess(paths).run() as server:
         _run_clients(campaign, values, server, kills, shown, tell)
         tell(
-            "The round is closed: reports are opened, messages put in order of their bytes, the round's key destroyed."
+            "The round is closed: reports are opened, messages sorted by their bytes, and the round's key is destroyed."
         )
-        _close_round(place, campaign)
+        _close_round(paths, campaign)
         received = fetch_and_open(campaign, analyst, out=room / "opened", url=server.url, progress=shown)
     tell(f"The analyst fetched and opened {received.messages:,} messages of {received.users:,} clients.")
     return DemoResult(campaign, estimate(plan, room / "opened", out=room / "result"), received, ledger)
@@ -103,24 +102,26 @@ def _run_clients(
 ) -> None:
     """Runs all clients concurrently; each sends the same bytes until they are acknowledged."""
     with HttpClient(server.url, MAX_ATTEMPTS) as link:
-        notice = delivery.fetch_open_round(campaign, link)
+        notice = fetch_open_round(campaign, link)
     reports = [report for part in _seal_values(campaign, notice, values, progress) for report in part]
     done = _AcknowledgementCounter(len(reports) // (kills + 1) or 1)
-    tell(f"{len(reports):,} clients randomised and sealed their values, {len(reports[0]):,} bytes each, and send them.")
+    tell(
+        f"{len(reports):,} clients randomised and sealed their values, {len(reports[0]):,} bytes each; they send them."
+    )
     with progress.step("sending", len(reports)) as advance, ThreadPoolExecutor(CONNECTIONS) as pool:
 
-        def client(mine: Sequence[bytes]) -> None:
+        def client(own: Sequence[bytes]) -> None:
             with HttpClient(server.url, MAX_ATTEMPTS) as link:
-                for report in mine:
-                    delivery.post_reports(campaign, notice.number, link, report)
+                for report in own:
+                    post_reports(campaign, notice.number, link, report)
                     advance(1)
                     done.add()
 
         sending = [pool.submit(client, reports[first::CONNECTIONS]) for first in range(CONNECTIONS)]
-        for killed in range(1, kills + 1):
-            done.wait_for_part(killed)
+        for part in range(1, kills + 1):
+            done.wait_for_part(part)
             server.kill()
-            tell(f"The server was killed when {done.count:,} were acknowledged, and started again.")
+            tell(f"The server was killed after {done.count:,} acknowledgements, and restarted.")
             server.start()
         for each in sending:
             each.result()
@@ -130,10 +131,10 @@ def _seal_values(campaign: Campaign, notice: RoundNotice, values: Array, progres
     mechanism = campaign.plan.mechanism
     with progress.step("sealing", len(values)) as advance:
         for start in range(0, len(values), SEALING_BATCH_SIZE):
-            some = values[start : start + SEALING_BATCH_SIZE]
-            wire = np.ascontiguousarray(mechanism.pack(mechanism.encode(some)))
+            batch = values[start : start + SEALING_BATCH_SIZE]
+            wire = np.ascontiguousarray(mechanism.pack(mechanism.encode(batch)))
             yield [row.tobytes() for row in seal_reports(campaign, notice, wire)]
-            advance(len(some))
+            advance(len(batch))
 
 
 class _AcknowledgementCounter:
@@ -159,8 +160,8 @@ class _AcknowledgementCounter:
 class _ServerProcess:
     """``shuffledp serve`` in a separate process; a restart uses the same address."""
 
-    def __init__(self, place: ShufflerPaths) -> None:
-        self._paths, self._listen, self.url = place, "127.0.0.1:0", ""
+    def __init__(self, paths: ShufflerPaths) -> None:
+        self._paths, self._listen, self.url = paths, "127.0.0.1:0", ""
 
     def start(self) -> None:
         command = [sys.executable, "-P", "-m", "shuffledp", "serve", "--state", str(self._paths.state)]
@@ -189,18 +190,18 @@ class _ServerProcess:
             self.kill()
 
 
-def _close_round(place: ShufflerPaths, campaign: Campaign) -> None:
+def _close_round(paths: ShufflerPaths, campaign: Campaign) -> None:
     """Closes the round now, as ``campaign close`` does."""
-    until = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    with closing(place.open_store()) as store:
+    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+    with closing(paths.open_store()) as store:
         while True:
             try:
-                with place.lock_rounds():
-                    RoundManager(place, store).close_now(store.rounds(campaign.id)[-1], int(time.time()))
+                with paths.lock_rounds():
+                    RoundManager(paths, store).close_now(store.rounds(campaign.id)[-1], int(time.time()))
                     return
             except BlockingIOError:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise ValueError(
-                        f"{ERROR_PREFIX}: another process keeps closing rounds in {place.state}."
+                        f"{ERROR_PREFIX}: another process keeps closing rounds in {paths.state}."
                     ) from None
                 time.sleep(0.1)

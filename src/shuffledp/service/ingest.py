@@ -119,7 +119,7 @@ class GroupWriter:
         """Returns True once the reports are durably stored; False if their round is closed or full.
 
         Raises:
-            Unavailable: If the store failed, the thread is stopping, or too many reports wait.
+            StoreUnavailable: If the store failed, the thread is stopping, or too many reports wait.
         """
         done: asyncio.Future[bool] = self._loop.create_future()
         with self._changed:
@@ -132,13 +132,13 @@ class GroupWriter:
         return await done
 
     def _run(self) -> None:
-        while gathered := self._take_pending():
+        while pending := self._take_pending():
             try:
-                taken: list[bool] | None = self._store.append_reports([piece for piece, _ in gathered], time.time())
+                stored: list[bool] | None = self._store.append_reports([piece for piece, _ in pending], time.time())
             # After any failure, nothing is acknowledged.
             except Exception:
-                taken = None
-            self._loop.call_soon_threadsafe(_resolve_futures, gathered, taken)
+                stored = None
+            self._loop.call_soon_threadsafe(_resolve_futures, pending, stored)
         self._store.close()
 
     def _take_pending(self) -> PendingReports:
@@ -146,19 +146,19 @@ class GroupWriter:
         with self._changed:
             while not self._waiting and not self._stopping:
                 self._changed.wait()
-            gathered, self._waiting, self._bytes = self._waiting, [], 0
-            return gathered
+            pending, self._waiting, self._bytes = self._waiting, [], 0
+            return pending
 
 
-def _resolve_futures(gathered: PendingReports, taken: list[bool] | None) -> None:
-    for place, (_, done) in enumerate(gathered):
+def _resolve_futures(pending: PendingReports, stored: list[bool] | None) -> None:
+    for place, (_, done) in enumerate(pending):
         if done.done():
             # The client has disconnected.
             continue
-        if taken is None:
+        if stored is None:
             done.set_exception(StoreUnavailable())
         else:
-            done.set_result(taken[place])
+            done.set_result(stored[place])
 
 
 # --- Requests with reports ---
@@ -181,17 +181,17 @@ ALLOW_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 """Pages of every origin may send requests: no authorization uses cookies."""
 TITLES = {
     400: "The body must be one or more reports of the campaign's size, one after another.",
-    401: "Only the campaign's analyst may see this.",
+    401: "Only the campaign's analyst may fetch this.",
     404: "There is no such campaign or round.",
-    405: "There is nothing of this kind here.",
-    408: "The body took too long.",
-    409: "This is not the batch that is here.",
+    405: "This method is not supported here.",
+    408: "The body did not arrive in time.",
+    409: "The digest is not that of the batch.",
     410: "The round is closed.",
     413: f"A request may hold at most {MAX_REPORTS_PER_REQUEST} reports.",
     415: f"Reports are sent as {REPORTS_MEDIA_TYPE}.",
     431: "The head of the request is too large.",
     503: "Reports cannot be stored now; send the same bytes again.",
-    507: "The round has taken as many reports as its campaign lets it.",
+    507: "The round is full: it has as many reports as its campaign accepts.",
 }
 EXTRA_HEADERS = {
     401: [(b"www-authenticate", b"Bearer")],
@@ -265,19 +265,19 @@ class Ingest:
     async def __call__(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
         """Answers a POST request."""
         try:
-            inbox = self._targets.get(path) or await self._find_target(path)
+            target = self._targets.get(path) or await self._find_target(path)
             # Covers the first byte, which may never come.
             with self._body_timeout.limit(BODY_TIMEOUT_SECONDS):
-                content = await self._read_body(receive, _max_body_bytes(inbox, headers))
-            if not content or len(content) % inbox.report_bytes:
+                content = await self._read_body(receive, _max_body_bytes(target, headers))
+            if not content or len(content) % target.report_bytes:
                 raise HttpError(400)
-            if not await self._writer.append(PostedReports(inbox.campaign, inbox.number, content)):
-                raise HttpError(await self._rejection_status(inbox))
+            if not await self._writer.append(PostedReports(target.campaign, target.number, content)):
+                raise HttpError(await self._rejection_status(target))
             # Only existing paths are cached, so that requests for others cannot fill the memory.
-            self._targets[path] = inbox
+            self._targets[path] = target
             status = CREATED
-        except HttpError as refused:
-            status = refused.status
+        except HttpError as error:
+            status = error.status
         except TimeoutError:
             status = 408
         except StoreUnavailable:
@@ -286,9 +286,9 @@ class Ingest:
         await send(start)
         await send(body)
 
-    async def _rejection_status(self, inbox: ReportTarget) -> int:
+    async def _rejection_status(self, target: ReportTarget) -> int:
         """Returns the status for reports that were not stored."""
-        found = await self._store.query(lambda store: store.round(inbox.campaign, inbox.number))
+        found = await self._store.query(lambda store: store.round(target.campaign, target.number))
         if found is None:
             return 404
         return 507 if found.state is RoundState.OPEN and found.closes > time.time() else 410
@@ -309,11 +309,11 @@ class Ingest:
             # A body in one piece is never unfinished, so it is accepted even if unfinished ones use all the memory.
             return content
         pieces: list[bytes] = []
-        came, held = 0, 0
+        received, held = 0, 0
         try:
             while True:
-                came += len(content)
-                if came > most:
+                received += len(content)
+                if received > most:
                     # Read to the end, but not stored.
                     self._unfinished -= held
                     held = 0
@@ -324,20 +324,20 @@ class Ingest:
                     self._unfinished += len(content)
                     held += len(content)
                     pieces.append(content)
-                if not message.get("more_body", False) or came > max(most, MAX_DISCARDED_BYTES):
+                if not message.get("more_body", False) or received > max(most, MAX_DISCARDED_BYTES):
                     break
                 message = await receive()
                 content = _message_body(message)
         finally:
             self._unfinished -= held
-        if came > most:
+        if received > most:
             raise HttpError(413)
         return b"".join(pieces)
 
 
-def _max_body_bytes(inbox: ReportTarget, headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """Returns the maximum size of a body; raises Refused for headers with a larger length or another media type."""
-    most = inbox.report_bytes * MAX_REPORTS_PER_REQUEST
+def _max_body_bytes(target: ReportTarget, headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Returns the maximum size of a body; raises HttpError for headers with a larger length or another media type."""
+    most = target.report_bytes * MAX_REPORTS_PER_REQUEST
     for name, value in headers:
         if name == b"content-length" and (not value.isdigit() or int(value[:20]) > max(most, MAX_DISCARDED_BYTES)):
             raise HttpError(413)

@@ -45,10 +45,8 @@ import numpy as np
 
 from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.validation import Bytes
-from shuffledp.collection import batch_processing, message_files
-from shuffledp.collection.message_files import Manifest, find_noise_party
-from shuffledp.sampling.random_sources import SystemSource
-from shuffledp.service.batch_client import drop_repeated_rows
+from shuffledp.collection import message_files
+from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party
 from shuffledp.service.campaign import BatchStatement, Campaign, CampaignSealer, RoundNotice
 from shuffledp.service.crypto import REPORT_LABEL, EnvelopeOpener, PrivateKey, build_context
 from shuffledp.service.stores import AcceptedCampaign, Round, RoundState, ShufflerPaths, Store
@@ -113,16 +111,16 @@ def boot_id() -> str:
     return BOOT_ID.read_text("utf-8").strip() if BOOT_ID.exists() else ""
 
 
-def _new_record(told: float) -> _ClockRecord:
+def _new_record(clock: float) -> _ClockRecord:
     """Returns a new record with the anchor at this time of the clock."""
-    return _ClockRecord(boot_id(), uptime(), 0.0, 0.0, told)
+    return _ClockRecord(boot_id(), uptime(), 0.0, 0.0, clock)
 
 
 def _advance_record(known: _ClockRecord) -> _ClockRecord:
     """Adds the running time since the record was written; after a reboot, the time since that."""
-    name, since = boot_id(), uptime()
-    same = name == known.boot and since >= known.uptime
-    return replace(known, boot=name, uptime=since, running=known.running + since - (known.uptime if same else 0.0))
+    boot, now = boot_id(), uptime()
+    before = known.uptime if boot == known.boot and now >= known.uptime else 0.0
+    return replace(known, boot=boot, uptime=now, running=known.running + now - before)
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,16 @@ class TrustedClock:
 
     def read(self) -> TrustedTime:
         """Returns the current time for rounds and updates the record."""
-        known, told = self._read_record(), clock_time()
-        observed = _new_record(told) if known is None else _advance_record(known)
-        jump = told - observed.time
+        known, clock = self._read_record(), clock_time()
+        observed = _new_record(clock) if known is None else _advance_record(known)
+        jump = clock - observed.time
         if abs(jump) > MAX_CLOCK_DEVIATION_SECONDS:
             self._save_record_if_stale(known, observed)
             return TrustedTime(int(observed.time), int(jump))
         if observed.running - observed.anchor_running >= DAY_SECONDS:
-            observed = replace(observed, anchor_running=observed.running, anchor_time=told)
+            observed = replace(observed, anchor_running=observed.running, anchor_time=clock)
         self._save_record_if_stale(known, observed)
-        return TrustedTime(int(told), 0)
+        return TrustedTime(int(clock), 0)
 
     def confirm(self) -> None:
         """Trusts the clock from now on, after the operator has checked it."""
@@ -166,21 +164,21 @@ class TrustedClock:
 
     def _read_record(self) -> _ClockRecord | None:
         try:
-            told = json.loads(self._path.read_bytes())
+            document = json.loads(self._path.read_bytes())
             kinds = {field.name: str if field.type == "str" else float for field in fields(_ClockRecord)}
-            if told.keys() != kinds.keys() or any(type(told[name]) is not kind for name, kind in kinds.items()):
+            if document.keys() != kinds.keys() or any(type(document[name]) is not kind for name, kind in kinds.items()):
                 raise ValueError
         except FileNotFoundError:
             return None
         except (ValueError, AttributeError):
             raise ValueError(
-                f"shuffler: {self._path} is damaged; check this machine's clock, then confirm it by `shuffledp "
+                f"shuffler: {self._path} is damaged; check this machine's clock, then confirm it with `shuffledp "
                 f"campaign clock --confirm`."
             ) from None
-        return _ClockRecord(**told)
+        return _ClockRecord(**document)
 
     def _save_record_if_stale(self, known: _ClockRecord | None, observed: _ClockRecord) -> None:
-        """Writes the record if it is older than KEPT_SECONDS or the anchor changed; a failed write is retried later."""
+        """Writes the record if it is old or its anchor changed; a failed write is retried at the next reading."""
         anchored = known is not None and known.anchor_time == observed.anchor_time
         if known is not None and anchored and observed.running - known.running < RECORD_INTERVAL_SECONDS:
             return
@@ -191,9 +189,6 @@ class TrustedClock:
 
     def _write_record(self, observed: _ClockRecord) -> None:
         durable_files.replace_atomically(self._path, json.dumps(asdict(observed)).encode())
-
-
-# --- Rounds ---
 
 
 # --- Mixing ---
@@ -238,7 +233,11 @@ class RoundMixer:
         campaign, plan = self.campaign, self.campaign.plan
         reports, width, each = size // campaign.report_bytes, campaign.message_bytes, campaign.messages_per_user
         sealing = CampaignSealer(campaign, self.number)
-        noise = sealing.seal(batch_processing.draw_shuffler_messages(plan.mechanism, SystemSource()))
+        # Imported here: the process that listens mixes nothing, and loads no mechanism and no number behind a plan.
+        from shuffledp.collection.batch_processing import draw_shuffler_messages
+        from shuffledp.sampling.random_sources import SystemSource
+
+        noise = sealing.seal(draw_shuffler_messages(plan.mechanism, SystemSource()))
         rows = (np.frombuffer(segment, dtype=np.uint8).reshape(-1, campaign.report_bytes) for segment in segments)
         ordered = _sort_rows(rows, campaign.report_bytes, reports, room)
         opened = self._open_reports(drop_repeated_rows(ordered, self._count_repeated), reports)
@@ -247,14 +246,14 @@ class RoundMixer:
         messages = self._count_users(opened)
         mixed = _sort_rows(chain([noise], messages), width, reports * each + len(noise), room)
         written = message_files.write_messages(self._require_minimum(mixed), width, directory)
-        made = Manifest(
+        manifest = Manifest(
             sealing.identity(plan, self.number), width, written.messages, written.sha256, self.users, 1, 0, 0,
             find_noise_party(plan.mechanism),
         )  # fmt: skip
-        made.write(directory)
-        aside = {"repeated": self.repeated, "refused": self.refused}
-        (directory / DISCARD_COUNTS_NAME).write_text(json.dumps(aside) + "\n", encoding="utf-8")
-        return made
+        manifest.write(directory)
+        discarded = {"repeated": self.repeated, "refused": self.refused}
+        (directory / DISCARD_COUNTS_NAME).write_text(json.dumps(discarded) + "\n", encoding="utf-8")
+        return manifest
 
     def _count_repeated(self, rows: int) -> None:
         self.repeated += rows
@@ -276,9 +275,9 @@ class RoundMixer:
         """Yields the unique parts of tokens, followed by the messages, of reports with valid tokens."""
         for rows in batches:
             tokens = rows[:, width:]
-            good = rule.verify_tokens(tokens, self.campaign.id, self.number)
-            self.refused += int(len(good) - np.count_nonzero(good))
-            yield np.concatenate([rule.token_ids(tokens), rows[:, :width]], axis=1)[good]
+            is_valid = rule.verify_tokens(tokens, self.campaign.id, self.number)
+            self.refused += int(len(is_valid) - np.count_nonzero(is_valid))
+            yield np.concatenate([rule.token_ids(tokens), rows[:, :width]], axis=1)[is_valid]
 
     def _count_reused_tokens(self, rows: int) -> None:
         self.refused += rows
@@ -322,9 +321,9 @@ class JsonLineFormatter(logging.Formatter):
     """Formats uvicorn's log records as JSON lines; of an exception only its type is logged."""
 
     def format(self, record: logging.LogRecord) -> str:
-        failed = record.exc_info[0] if record.exc_info else None
-        words = {"level": record.levelname.lower(), "message": record.getMessage().partition("\n")[0]}
-        return _format_log_line("server", words | ({} if failed is None else {"error": failed.__name__}))
+        fields = {"level": record.levelname.lower(), "message": record.getMessage().partition("\n")[0]}
+        error = record.exc_info[0] if record.exc_info else None
+        return _format_log_line("server", fields | ({} if error is None else {"error": error.__name__}))
 
 
 UVICORN_LOG_CONFIG: dict[str, Any] = {
@@ -341,8 +340,8 @@ UVICORN_LOG_CONFIG: dict[str, Any] = {
 UNMIXED_STATES = (RoundState.OPEN, RoundState.CLOSING)
 
 RESTORED_STATE_REASON = (
-    "was handed on before, and an old copy of the state was put back: it is closed for good, and what was sent to it "
-    "since is destroyed"
+    "was handed over before an old copy of the state was restored: it is closed for good, and reports that were sent "
+    "to it since are destroyed"
 )
 
 RoundStep = Callable[[AcceptedCampaign, Round, int], None]
@@ -376,19 +375,19 @@ class RoundManager:
 
     def take_due_steps(self, now: int) -> None:
         """Takes every step that is due; a failure in one campaign is raised after the others were handled."""
-        failed: Exception | None = None
+        failure: Exception | None = None
         for accepted in self.campaigns():
             try:
                 self._take_campaign_steps(accepted, now)
             except (ShuffledpError, ValueError, OSError) as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def campaigns(self) -> list[AcceptedCampaign]:
         """Returns the campaigns of this shuffler; others that share the store hold the keys of theirs."""
-        mine = self.paths.signing_key.identity
-        return [accepted for accepted in self.store.accepted_campaigns() if accepted.campaign.shuffler_identity == mine]
+        own = self.paths.signing_key.identity
+        return [accepted for accepted in self.store.accepted_campaigns() if accepted.campaign.shuffler_identity == own]
 
     def is_due(self, now: int) -> bool:
         """Returns True if ``take_due_steps`` has a step to take."""
@@ -418,7 +417,7 @@ class RoundManager:
     def give_up_round(self, accepted: AcceptedCampaign, each: Round) -> None:
         """Gives a round up, so that nothing is handed over; raises ValueError once its batch is mixed."""
         if each.state not in UNMIXED_STATES:
-            raise ValueError(f"campaign: round {each.number} is {each.state}: what is mixed cannot be taken back.")
+            raise ValueError(f"campaign: round {each.number} is {each.state}: mixed messages cannot be taken back.")
         self._expire(accepted, each, 0)
 
     def recover(self, now: int) -> None:
@@ -455,9 +454,9 @@ class RoundManager:
             current = each
             while step := self._next_step(accepted, current, now):
                 step(accepted, current, now)
-                found = self.store.round(each.campaign, each.number)
-                assert found is not None, "rounds are never removed"
-                current = found
+                after = self.store.round(each.campaign, each.number)
+                assert after is not None, "rounds are never removed"
+                current = after
                 self._log_state(current)
         if number := self._next_round_number(accepted, self.store.rounds(accepted.campaign.id)):
             self._open(accepted, number, now)
@@ -487,17 +486,15 @@ class RoundManager:
             return self._close_round if each.closes <= now or key is None else None
         if each.state is RoundState.MIXED:
             return self._forget
-        over = each.closes + accepted.campaign.retention <= now
-        return (
-            self._erase
-            if each.state is RoundState.HANDED_OVER or (each.state is RoundState.FORGOTTEN and over)
-            else None
-        )
+        is_too_old = each.closes + accepted.campaign.retention <= now
+        if each.state is RoundState.HANDED_OVER or (each.state is RoundState.FORGOTTEN and is_too_old):
+            return self._erase
+        return None
 
     def _is_marked(self, each: Round) -> bool:
         """Returns True if the mark beside the keys says that a round ended without the batch that is on disk."""
-        spent, batch = self.paths.finished_digest(each.name), self.paths.batch_directory(each)
-        return spent is not None and (not batch.exists() or Manifest.read(batch).digest != spent)
+        digest, batch = self.paths.finished_digest(each.name), self.paths.batch_directory(each)
+        return digest is not None and (not batch.exists() or Manifest.read(batch).digest != digest)
 
     def _was_handed_over(self, accepted: AcceptedCampaign, each: Round) -> bool:
         """Returns True if the mark or the ledger knows that an unmixed round was handed over before."""
@@ -515,7 +512,7 @@ class RoundManager:
         campaign = accepted.campaign
         name, closes = f"{campaign.id}-{number}", now + campaign.window
         if self.paths.finished_digest(name) is not None or self._is_released(accepted, name):
-            # A restored old state: people are not asked a second time.
+            # A restored old state: the round must not be answered a second time.
             self.store.open_round(Round(campaign.id, number, RoundState.EXPIRED, now, 0, b""))
             return
         key = self.paths.create_round_key(name)
@@ -528,15 +525,14 @@ class RoundManager:
             from shuffledp.ledger.guarantee import Guarantee
 
             plan = accepted.campaign.plan
-            held = Guarantee(plan, plan.fewest, round_number=number)
-            _open_ledger(accepted.ledger).reserve(f"{accepted.campaign.id}-{number}", held)
+            guarantee = Guarantee(plan, plan.fewest, round_number=number)
+            _open_ledger(accepted.ledger).reserve(f"{accepted.campaign.id}-{number}", guarantee)
 
     def _close_round(self, accepted: AcceptedCampaign, each: Round, now: int) -> None:
         del accepted, now
         self.store.update_round(each, replace(each, state=RoundState.CLOSING))
 
     def _mix(self, accepted: AcceptedCampaign, each: Round, now: int) -> None:
-
         if self._was_handed_over(accepted, each):
             self._expire_restored(accepted, each, now)
             return
@@ -552,9 +548,10 @@ class RoundManager:
             self._expire_restored(accepted, each, now)
             return
         self.paths.mark_finished(each.name, manifest.digest)
-        aside = json.loads((batch / DISCARD_COUNTS_NAME).read_text("utf-8"))
+        discarded = json.loads((batch / DISCARD_COUNTS_NAME).read_text("utf-8"))
         files = {path.name: path.stat().st_size for path in sorted(batch.glob("*.parquet"))}
-        statement = BatchStatement(each.campaign, each.number, manifest, files, aside["repeated"], aside["refused"])
+        counts = discarded["repeated"], discarded["refused"]
+        statement = BatchStatement(each.campaign, each.number, manifest, files, *counts)
         signed = statement.sign(self.paths.signing_key)
         self.store.update_round(each, replace(each, state=RoundState.MIXED, statement=signed))
 
@@ -567,8 +564,8 @@ class RoundManager:
 
         ledger = _open_ledger(accepted.ledger)
         try:
-            came = Guarantee(accepted.campaign.plan, manifest.users, round_number=each.number)
-            ledger.settle(each.name, came, manifest.digest)
+            guarantee = Guarantee(accepted.campaign.plan, manifest.users, round_number=each.number)
+            ledger.settle(each.name, guarantee, manifest.digest)
         except LedgerError:
             if not ledger.has_released(each.name):
                 raise
@@ -576,16 +573,13 @@ class RoundManager:
         return True
 
     def _write_batch(self, accepted: AcceptedCampaign, each: Round) -> None:
-
         key, work = self.paths.round_key(each.name), self.paths.work_directory
         assert key is not None, "without a key it would have been expired"
         # Sorted runs of a killed process still reveal which messages came together.
         durable_files.remove_tree(work)
         durable_files.make_directory(work, 0o700)
-        size, segments = (
-            self.store.stored_bytes(each.campaign, each.number),
-            self.store.reports(each.campaign, each.number),
-        )
+        size = self.store.stored_bytes(each.campaign, each.number)
+        segments = self.store.reports(each.campaign, each.number)
         try:
             with durable_files.create_atomic_directory(self.paths.batch_directory(each)) as unfinished:
                 RoundMixer(accepted.campaign, each.number, key, self.workers).write(segments, size, unfinished, work)
@@ -599,8 +593,8 @@ class RoundManager:
             return
         before, closes = RoundNotice.from_signed(campaign, each.notice), now + campaign.window
         notice = replace(before, closes=closes).sign(self.paths.signing_key)
-        longer = replace(each, state=RoundState.OPEN, closes=closes, extended=each.extended + 1, notice=notice)
-        self.store.update_round(each, longer)
+        extended = replace(each, state=RoundState.OPEN, closes=closes, extended=each.extended + 1, notice=notice)
+        self.store.update_round(each, extended)
 
     def _forget(self, accepted: AcceptedCampaign, each: Round, now: int) -> None:
         del accepted, now
@@ -647,9 +641,9 @@ class RoundManager:
 
 def _batch_digest(accepted: AcceptedCampaign, each: Round) -> str:
     """Returns the digest in the signed statement of a round; empty if there is none."""
-    return (
-        "" if each.statement is None else BatchStatement.from_signed(accepted.campaign, each.statement).manifest.digest
-    )
+    if each.statement is None:
+        return ""
+    return BatchStatement.from_signed(accepted.campaign, each.statement).manifest.digest
 
 
 def _open_ledger(path: str) -> Ledger:
@@ -665,36 +659,36 @@ TICK_SECONDS, PAUSE_SECONDS = 1.0, 30.0
 """Time between two checks for due steps, and after a failed step."""
 
 UNTRUSTED_CLOCK_REASON = (
-    "the clock is so many seconds ahead of the time that passed; rounds are closed and erased by the latter until it "
-    "agrees again, or you confirm the clock by `shuffledp campaign clock --confirm`"
+    "the clock is so many seconds ahead of the time that passed; rounds follow the latter until both agree again, or "
+    "you confirm the clock with `shuffledp campaign clock --confirm`"
 )
 
 
-def take_due_steps(place: ShufflerPaths, now: int, workers: int | None = None, *, logs: bool = False) -> bool:
+def take_due_steps(paths: ShufflerPaths, now: int, workers: int | None = None, *, logs: bool = False) -> bool:
     """Takes every step that is due; returns False if another process holds a lock."""
-    with place.release_reserve(), closing(place.open_store()) as store:
+    with paths.release_reserve(), closing(paths.open_store()) as store:
         try:
-            with place.lock_rounds(), store.lock_rounds():
-                RoundManager(place, store, workers, logs).take_due_steps(now)
+            with paths.lock_rounds(), store.lock_rounds():
+                RoundManager(paths, store, workers, logs).take_due_steps(now)
         except BlockingIOError:
             return False
     return True
 
 
-def recover(place: ShufflerPaths) -> bool:
+def recover(paths: ShufflerPaths) -> bool:
     """Runs ``RoundManager.recover``, which a server does before it accepts reports; returns False if it failed.
 
     Does nothing if another process holds the lock: that process recovers itself.
     """
-    with closing(place.open_store()) as store:
-        if RoundManager(place, store).needs_ledger():
-            return _run_in_process(_recover, place)
-    return _recover(place)
+    with closing(paths.open_store()) as store:
+        if RoundManager(paths, store).needs_ledger():
+            return _run_in_process(_recover, paths)
+    return _recover(paths)
 
 
-def _recover(place: ShufflerPaths) -> bool:
-    with closing(place.open_store()) as store, suppress(BlockingIOError), place.lock_rounds():
-        RoundManager(place, store, is_logging=True).recover(TrustedClock(place.state).read().now)
+def _recover(paths: ShufflerPaths) -> bool:
+    with closing(paths.open_store()) as store, suppress(BlockingIOError), paths.lock_rounds():
+        RoundManager(paths, store, is_logging=True).recover(TrustedClock(paths.state).read().now)
     return True
 
 
@@ -707,7 +701,7 @@ def _run_in_process(work: Callable[..., object], *arguments: object) -> bool:
 
 
 def _run_and_exit(work: Callable[..., object], *arguments: object) -> None:
-    """Runs work; logs a failure and exits with status 1."""
+    """Runs work; after a failure logs it and exits with status 1."""
     try:
         work(*arguments)
     except (ShuffledpError, ValueError, OSError) as error:
@@ -745,18 +739,18 @@ class RoundScheduler:
                 self._poll()
             # Continues after any failure of disk or store: rounds must be closed once it works again.
             except Exception as error:
-                log_event("failed", reason=f"rounds cannot be looked at: {type(error).__name__}")
+                log_event("failed", reason=f"rounds cannot be checked: {type(error).__name__}")
                 self._stop_event.wait(PAUSE_SECONDS)
 
     def _poll(self) -> None:
         with closing(self.paths.open_store()) as store:
-            keeper, pause = RoundManager(self.paths, store), TICK_SECONDS
+            manager, pause = RoundManager(self.paths, store), TICK_SECONDS
             while not self._stop_event.wait(pause):
                 if not self.recovered and not recover(self.paths):
                     pause = PAUSE_SECONDS
                     continue
                 self.recovered, now = True, self._read_time()
-                pause = PAUSE_SECONDS if keeper.is_due(now) and not self._take_steps(now) else TICK_SECONDS
+                pause = PAUSE_SECONDS if manager.is_due(now) and not self._take_steps(now) else TICK_SECONDS
 
     def _read_time(self) -> int:
         """Returns the time for rounds; logs when the machine's clock becomes untrusted or trusted again."""
@@ -766,7 +760,7 @@ class RoundScheduler:
             log_event(
                 "clock",
                 jump=moment.jump,
-                reason=UNTRUSTED_CLOCK_REASON if self._is_clock_untrusted else "the clock is believed again",
+                reason=UNTRUSTED_CLOCK_REASON if self._is_clock_untrusted else "the clock is trusted again",
             )
         return moment.now
 

@@ -16,9 +16,8 @@ from contextlib import closing, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from shuffledp._core import validation
+from shuffledp._core import __version__, validation
 from shuffledp._core.errors import install_hint
-from shuffledp._core.version import __version__
 from shuffledp.service import rounds
 from shuffledp.service.rounds import UVICORN_LOG_CONFIG, RoundManager
 from shuffledp.service.server import (
@@ -38,16 +37,16 @@ METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 def format_metrics(connect: Callable[[], Store], now: float) -> str:
     """Returns the metrics in the text format of Prometheus."""
-    told = [f'shuffledp_info{{version="{__version__}"}} 1']
+    lines = [f'shuffledp_info{{version="{__version__}"}} 1']
     try:
         with closing(connect()) as store:
-            told += list(_store_metrics(store, now))
+            lines += list(_store_metrics(store, now))
     except (StoreUnavailable, ValueError):
-        told.append("shuffledp_store_up 0")
-    kinds = dict.fromkeys(line.partition(" ")[0].partition("{")[0] for line in told)
+        lines.append("shuffledp_store_up 0")
+    names = dict.fromkeys(line.partition(" ")[0].partition("{")[0] for line in lines)
     return "".join(
-        f"# TYPE {name} gauge\n" + "".join(f"{line}\n" for line in told if line.startswith((f"{name} ", f"{name}{{")))
-        for name in kinds
+        f"# TYPE {name} gauge\n" + "".join(f"{line}\n" for line in lines if line.startswith((f"{name} ", f"{name}{{")))
+        for name in names
     )
 
 
@@ -57,7 +56,7 @@ def _store_metrics(store: Store, now: float) -> Iterator[str]:
     for each in rounds:
         if each.state in (RoundState.OPEN, RoundState.CLOSING, RoundState.MIXED):
             overdue = max(overdue, now - each.closes)
-    held = sum(
+    stored = sum(
         store.stored_bytes(each.campaign, each.number)
         for each in rounds
         if each.state in (RoundState.OPEN, RoundState.CLOSING)
@@ -65,7 +64,7 @@ def _store_metrics(store: Store, now: float) -> Iterator[str]:
     yield "shuffledp_store_up 1"
     yield from (f'shuffledp_rounds{{state="{state}"}} {count[state]}' for state in RoundState)
     yield f"shuffledp_overdue_seconds {max(0, round(overdue))}"
-    yield f"shuffledp_stored_bytes_at_most {4 ** ((held - 1).bit_length() + 1 >> 1) if held else 0}"
+    yield f"shuffledp_stored_bytes_at_most {4 ** ((stored - 1).bit_length() + 1 >> 1) if stored else 0}"
 
 
 class MetricsServer:
@@ -102,8 +101,8 @@ class MetricsServer:
 # --- Server ---
 
 NO_LEDGER_REASON = (
-    "only the marks in the directory of keys tell which rounds of this campaign were handed on: if old copies of the "
-    "state and of the keys are put back, people may be asked twice; accept campaigns with --ledger, and copy no keys"
+    "only the marks in the key directory record which rounds of this campaign were handed over: if old copies of the "
+    "state and of the keys are restored, people may be asked twice; accept campaigns with --ledger, and copy no keys"
 )
 APPLICATION_FACTORY = "shuffledp.service.server:from_environment"
 MAX_CONNECTIONS, MAX_WORKERS = 2000, 1024
@@ -118,43 +117,38 @@ def bind_socket(listen: str) -> socket.socket:
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"serve: expected HOST:PORT to listen at, such as 127.0.0.1:8080, got {listen!r}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host.strip("[]"), int(port)))
+        bound.bind((host.strip("[]"), int(port)))
     except OSError as error:
-        made.close()
+        bound.close()
         raise ValueError(f"serve: cannot listen at {listen}: {error.strerror}.") from None
-    return made
+    return bound
 
 
-def socket_address(of: socket.socket) -> str:
+def socket_address(bound: socket.socket) -> str:
     """Returns the HTTP address of a bound socket."""
-    host, port = of.getsockname()[:2]
+    host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def build_uvicorn_settings() -> dict[str, Any]:
     """Returns uvicorn's settings: no log of requests, no use of clients' addresses, limits on connections."""
     try:
-        from shuffledp.service.server import LimitedConnection
+        from shuffledp.service._http_connection import LimitedConnection
     except ImportError:
         raise ValueError(f"serve: a server needs uvicorn and httptools; {install_hint('service')}.") from None
-    quiet = {
-        "access_log": False,
-        "log_config": UVICORN_LOG_CONFIG,
-        "server_header": False,
-        "proxy_headers": False,
+    return {
+        "access_log": False, "log_config": UVICORN_LOG_CONFIG, "server_header": False, "proxy_headers": False,
         "ws": "none",
-    }
-    return quiet | {
         "http": LimitedConnection, "limit_concurrency": MAX_CONNECTIONS, "timeout_keep_alive": KEEP_ALIVE_SECONDS,
         "timeout_graceful_shutdown": SHUTDOWN_SECONDS, "timeout_worker_healthcheck": WORKER_START_SECONDS,
     }  # fmt: skip
 
 
 def serve(
-    place: ShufflerPaths | IngestNode,
+    paths: ShufflerPaths | IngestNode,
     listen: str,
     *,
     workers: int = 1,
@@ -164,7 +158,7 @@ def serve(
     """Serves until stopped, without TLS, which a proxy in front must provide.
 
     Args:
-        place: A shuffler, or an ingest server for a shuffler elsewhere.
+        paths: A shuffler, or an ingest server for a shuffler elsewhere.
         listen: HOST:PORT to listen at.
         workers: Number of processes.
         metrics: HOST:PORT of the metrics, which only operators should be able to reach; None serves none.
@@ -175,35 +169,35 @@ def serve(
         NewerSchema: If a newer version wrote the store.
     """
     validation.count("serve", "workers", workers, at_most=MAX_WORKERS)
-    chosen = build_uvicorn_settings()
-    if isinstance(place, ShufflerPaths):
-        _ = place.signing_key
+    settings = build_uvicorn_settings()
+    if isinstance(paths, ShufflerPaths):
+        _ = paths.signing_key
     # An invalid database URL fails here; a database that does not respond yet may do so later.
-    with closing(place.open_store()) as store:
-        recovered = _recover_rounds(place, store)
+    with closing(paths.open_store()) as store:
+        recovered = _recover_rounds(paths, store)
     with (
-        bind_socket(listen) as bound_to,
-        nullcontext() if metrics is None else MetricsServer(bind_socket(metrics), place.open_store),
+        bind_socket(listen) as bound,
+        nullcontext() if metrics is None else MetricsServer(bind_socket(metrics), paths.open_store),
     ):
         if ready is not None:
-            ready(socket_address(bound_to))
-        _run_uvicorn(place, bound_to, workers, chosen, recovered)
+            ready(socket_address(bound))
+        _run_uvicorn(paths, bound, workers, settings, recovered)
 
 
-def _recover_rounds(place: ShufflerPaths | IngestNode, store: Store) -> bool:
+def _recover_rounds(paths: ShufflerPaths | IngestNode, store: Store) -> bool:
     """Recovers rounds before serving and logs campaigns without a ledger; returns True if recovery is done.
 
     Returns False if the store is unavailable, or for an ingest server, which has nothing to recover.
     """
     try:
         store.accepted_campaigns()
-        if isinstance(place, IngestNode):
+        if isinstance(paths, IngestNode):
             return False
-        for accepted in RoundManager(place, store).campaigns():
+        for accepted in RoundManager(paths, store).campaigns():
             if accepted.ledger is None:
                 rounds.log_event("no ledger", campaign=accepted.campaign.id[:12], reason=NO_LEDGER_REASON)
-        if not rounds.recover(place):
-            raise ValueError("serve: rounds cannot be opened as long as what the line before says is so.")
+        if not rounds.recover(paths):
+            raise ValueError("serve: rounds cannot be opened; the log line before this one names the reason.")
         return True
     except NewerSchema:
         raise
@@ -212,23 +206,23 @@ def _recover_rounds(place: ShufflerPaths | IngestNode, store: Store) -> bool:
 
 
 def _run_uvicorn(
-    place: ShufflerPaths | IngestNode, bound_to: socket.socket, workers: int, chosen: dict[str, Any], recovered: bool
+    paths: ShufflerPaths | IngestNode, bound: socket.socket, workers: int, settings: dict[str, Any], recovered: bool
 ) -> None:
     import uvicorn
 
     if workers > 1:
-        os.environ.update(_worker_environment(place) | {RECOVERED_VARIABLE: "1" * recovered})
-        uvicorn.run(APPLICATION_FACTORY, factory=True, workers=workers, fd=bound_to.fileno(), **chosen)
+        os.environ.update(_worker_environment(paths) | {RECOVERED_VARIABLE: "1" * recovered})
+        uvicorn.run(APPLICATION_FACTORY, factory=True, workers=workers, fd=bound.fileno(), **settings)
     else:
-        uvicorn.Server(uvicorn.Config(ShufflerApplication(place, recovered), **chosen)).run(sockets=[bound_to])
+        uvicorn.Server(uvicorn.Config(ShufflerApplication(paths, recovered), **settings)).run(sockets=[bound])
 
 
-def _worker_environment(place: ShufflerPaths | IngestNode) -> dict[str, str]:
+def _worker_environment(paths: ShufflerPaths | IngestNode) -> dict[str, str]:
     """Returns the environment variables for worker processes."""
-    if isinstance(place, IngestNode):
-        return {STATE_VARIABLE: "", KEYS_VARIABLE: "", DATABASE_VARIABLE: place.database}
+    if isinstance(paths, IngestNode):
+        return {STATE_VARIABLE: "", KEYS_VARIABLE: "", DATABASE_VARIABLE: paths.database}
     return {
-        STATE_VARIABLE: str(place.state.resolve()),
-        KEYS_VARIABLE: str(place.keys.resolve()),
-        DATABASE_VARIABLE: place.database or "",
+        STATE_VARIABLE: str(paths.state.resolve()),
+        KEYS_VARIABLE: str(paths.keys.resolve()),
+        DATABASE_VARIABLE: paths.database or "",
     }

@@ -6,7 +6,6 @@ the shuffler's host, not over HTTP.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, MutableMapping
@@ -15,11 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-
-from shuffledp._core.version import __version__
+from shuffledp._core import __version__
 from shuffledp.service import ingest
-from shuffledp.service.browser.programs import build_openapi_paths, static_routes
+from shuffledp.service.browser.assets import build_openapi_paths, static_routes
 from shuffledp.service.campaign import BatchStatement, Campaign
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
 from shuffledp.service.ingest import (
@@ -34,7 +31,6 @@ from shuffledp.service.ingest import (
     Send,
     extra_response_headers,
     format_problem,
-    problem_headers,
 )
 from shuffledp.service.rounds import RoundScheduler
 from shuffledp.service.stores import IngestNode, Round, RoundState, ShufflerPaths, Store, StoreUnavailable
@@ -43,118 +39,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-
-
-# --- Connections ---
-
-
-HEAD_TIMEOUT_SECONDS = 10.0
-"""A request's head must arrive within this time; slower ones are cut off after at most twice the time."""
-MAX_HEAD_BYTES = 1 << 14
-"""A head of this size is accepted, one of twice the size is refused. The same holds for the parts of a request that are
-neither head nor body: trailers, and extensions between the chunks of a body."""
-MAX_HEADER_FIELDS = 100
-"""Maximum number of fields in a head and its trailers: many small fields take far more memory than their bytes."""
-MAX_PIPELINED_REQUESTS = 8
-"""Maximum number of pipelined requests that wait on one connection."""
-HEADER_FIELDS_TOO_LARGE = 431
-
-
-class _LimitExceeded(Exception):
-    """The error raised if a request has too many fields, or too many requests wait."""
-
-
-class LimitedConnection(HttpToolsProtocol):
-    """A connection that closes itself if the head of a request is missing, incomplete or too large."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-    _checked_cycle: RequestResponseCycle | None = None
-    _was_waiting = False
-    _made_progress = False
-    _unfinished_bytes = 0
-    """Bytes received since the last complete head, piece of a body, or end of a request."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._check_progress)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-        super().connection_lost(exc)
-
-    # --- Time limit ---
-
-    def _check_progress(self) -> None:
-        # Between two requests, until the first byte of the next, uvicorn's keep-alive timer runs.
-        waits = (self.cycle is None or self.cycle.response_complete) and self.timeout_keep_alive_task is None
-        if waits and self._was_waiting and self._checked_cycle is self.cycle:
-            self.transport.close()
-            return
-        self._was_waiting, self._checked_cycle = waits, self.cycle
-        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._check_progress)
-
-    # --- Size limits ---
-
-    def data_received(self, data: bytes) -> None:
-        # Heads are measured in units of pieces, because it is not known where in a piece a head begins.
-        if len(data) <= MAX_HEAD_BYTES:
-            self._parse(data)
-        else:
-            for start in range(0, len(data), MAX_HEAD_BYTES):
-                self._parse(data[start : start + MAX_HEAD_BYTES])
-
-    def _parse(self, piece: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        self._made_progress = False
-        super().data_received(piece)
-        self._unfinished_bytes = 0 if self._made_progress else self._unfinished_bytes + len(piece)
-        if self._unfinished_bytes > MAX_HEAD_BYTES:
-            self._reject_head()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= MAX_HEADER_FIELDS:
-            raise _LimitExceeded
-        super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
-            raise _LimitExceeded
-        self._made_progress = True
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._made_progress = True
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._made_progress = True
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answers a request that uvicorn's parser, or one of the methods above, rejected."""
-        if len(self.headers or ()) >= MAX_HEADER_FIELDS or len(self.pipeline) >= MAX_PIPELINED_REQUESTS:
-            self._reject_head()
-        else:
-            super().send_400_response(msg)
-
-    def _reject_head(self) -> None:
-        if self.transport.is_closing():
-            return
-        # No response can be written in the middle of an earlier one.
-        answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if not answering and not self.pipeline:
-            fields = [name + b": " + value + b"\r\n" for name, value in problem_headers(HEADER_FIELDS_TOO_LARGE)]
-            self.transport.write(
-                b"".join(
-                    [STATUS_LINE[HEADER_FIELDS_TOO_LARGE], *fields, b"\r\n", format_problem(HEADER_FIELDS_TOO_LARGE)]
-                )
-            )
-        self.transport.close()
-
-
-# --- The server ---
 
 
 # --- OpenAPI 3.1 description, which the tests compare with the server ---
@@ -166,7 +50,7 @@ ROUND_PARAMETER = {"name": "number", "in": "path", "required": True, "descriptio
 FILE_PARAMETER = {"name": "file", "in": "path", "required": True, "schema": {"type": "string"},
         "description": "A file that the statement names."}  # fmt: skip
 DIGEST_PARAMETER = {"name": "digest", "in": "query", "required": True, "schema": {"type": "string"},
-          "description": "The digest of what was received."}  # fmt: skip
+          "description": "The digest of the received batch."}  # fmt: skip
 PROBLEM_CONTENT = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 BINARY_CONTENT = {"schema": {"type": "string", "format": "binary"}}
 ANALYST_SECURITY: list[dict[str, list[str]]] = [{"analyst": []}]
@@ -174,10 +58,10 @@ ANALYST_SECURITY: list[dict[str, list[str]]] = [{"analyst": []}]
 
 def _openapi_responses(good: dict[int, tuple[str, str | None]], *refused: int) -> dict[str, Any]:
     """Returns OpenAPI responses: description and media type by successful status, and the statuses of errors."""
-    told: dict[str, Any] = {}
-    for status, (words, kind) in good.items():
-        told[str(status)] = {"description": words} | ({} if kind is None else {"content": {kind: {}}})
-    return told | {str(status): {"description": TITLES[status], "content": PROBLEM_CONTENT} for status in refused}
+    responses: dict[str, Any] = {}
+    for status, (description, kind) in good.items():
+        responses[str(status)] = {"description": description} | ({} if kind is None else {"content": {kind: {}}})
+    return responses | {str(status): {"description": TITLES[status], "content": PROBLEM_CONTENT} for status in refused}
 
 
 OPENAPI_DOCUMENT: dict[str, Any] = {
@@ -207,7 +91,7 @@ OPENAPI_DOCUMENT: dict[str, Any] = {
             "parameters": [ID_PARAMETER, ROUND_PARAMETER],
             "post": {
                 "summary": f"Send 1 to {MAX_REPORTS_PER_REQUEST} reports.",
-                "description": "Sending the same bytes again is answered alike, and counts once.",
+                "description": "Repeated bytes get the same response, and count once.",
                 "requestBody": {"required": True, "content": {REPORTS_MEDIA_TYPE: BINARY_CONTENT}},
                 "responses": _openapi_responses(
                     {201: ("They are on disk.", None)}, 400, 404, 408, 410, 413, 415, 503, 507
@@ -217,7 +101,7 @@ OPENAPI_DOCUMENT: dict[str, Any] = {
         "/v1/campaigns/{id}/rounds/{number}": {
             "parameters": [ID_PARAMETER, ROUND_PARAMETER],
             "get": {
-                "summary": "Where the round stands; how many took part only once it is mixed.",
+                "summary": "The state of the round, and once it is mixed the number of users.",
                 "security": ANALYST_SECURITY,
                 "responses": _openapi_responses({200: ("The state.", "application/json")}, 401, 404, 503),
             },
@@ -230,7 +114,7 @@ OPENAPI_DOCUMENT: dict[str, Any] = {
                 "responses": _openapi_responses({200: ("Its manifest and files.", "application/json")}, 401, 404, 503),
             },
             "delete": {
-                "summary": "Say that the batch was received: it is deleted.",
+                "summary": "Confirm that the batch was received; the shuffler deletes it.",
                 "parameters": [DIGEST_PARAMETER],
                 "security": ANALYST_SECURITY,
                 "responses": _openapi_responses({204: ("It is, or was, handed over.", None)}, 401, 404, 409, 503),
@@ -254,7 +138,7 @@ OPENAPI_DOCUMENT: dict[str, Any] = {
             },
         },
         "/v1/openapi.json": {
-            "get": {"summary": "This.", "responses": _openapi_responses({200: ("This.", "application/json")})},
+            "get": {"summary": "This document.", "responses": _openapi_responses({200: ("It.", "application/json")})},
         },
         **build_openapi_paths(),
         "/healthz": {"get": {"summary": "It runs.", "responses": _openapi_responses({204: ("Yes.", None)})}},
@@ -295,12 +179,12 @@ PREFLIGHT_HEADERS = [
 class ShufflerApplication:
     """The ASGI application of a shuffler, or of an ingest server for a shuffler elsewhere."""
 
-    def __init__(self, place: ShufflerPaths | IngestNode, recovered: bool = False) -> None:
+    def __init__(self, paths: ShufflerPaths | IngestNode, recovered: bool = False) -> None:
         self._paths, self._scheduler = None, None
-        if isinstance(place, ShufflerPaths):
-            _ = place.signing_key
-            self._paths, self._scheduler = place, RoundScheduler(place, recovered)
-        self._store, self._writer = AsyncStore(place.open_store), GroupWriter(place.open_store)
+        if isinstance(paths, ShufflerPaths):
+            _ = paths.signing_key
+            self._paths, self._scheduler = paths, RoundScheduler(paths, recovered)
+        self._store, self._writer = AsyncStore(paths.open_store), GroupWriter(paths.open_store)
         self._ingest = Ingest(self._writer, self._store)
         self._other_routes = self._build_application()
 
@@ -437,8 +321,8 @@ def from_environment() -> ShufflerApplication:
     """Creates the application from environment variables that name the shuffler's directories and database."""
     state, keys, database = (os.environ.get(name) for name in (STATE_VARIABLE, KEYS_VARIABLE, DATABASE_VARIABLE))
     if state:
-        place = ShufflerPaths.from_directories(Path(state), Path(keys) if keys else None, database or None)
-        return ShufflerApplication(place, bool(os.environ.get(RECOVERED_VARIABLE)))
+        paths = ShufflerPaths.from_directories(Path(state), Path(keys) if keys else None, database or None)
+        return ShufflerApplication(paths, bool(os.environ.get(RECOVERED_VARIABLE)))
     if database:
         return ShufflerApplication(IngestNode(database))
     raise ValueError(f"serve: expected {STATE_VARIABLE} or {DATABASE_VARIABLE} in the environment.")
@@ -472,10 +356,10 @@ def _register_parameters() -> None:
 
 def describe_round(campaign: Campaign, found: Round) -> dict[str, Any]:
     """Returns the state of a round, with the number of users once that may be known."""
-    told: dict[str, Any] = {"round": found.number, "state": found.state, "closes": found.closes}
+    document: dict[str, Any] = {"round": found.number, "state": found.state, "closes": found.closes}
     if found.state in USER_COUNT_STATES:
-        told["users"] = BatchStatement.from_signed(campaign, found.statement or b"").manifest.users
-    return told
+        document["users"] = BatchStatement.from_signed(campaign, found.statement or b"").manifest.users
+    return document
 
 
 def _check_store_usable(store: Store) -> None:
@@ -496,18 +380,18 @@ async def _show_health(_: Request) -> Response:
     return Response(status_code=204, headers=_base_headers("no-store"))
 
 
-async def _handle_http_error(_: Request, refused: Exception) -> Response:
-    assert isinstance(refused, HttpError)
-    return _problem_response(refused.status)
+async def _handle_http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HttpError)
+    return _problem_response(error.status)
 
 
-async def _handle_unavailable(_: Request, unavailable: Exception) -> Response:
-    del unavailable
+async def _handle_unavailable(_: Request, error: Exception) -> Response:
+    del error
     return _problem_response(503)
 
 
-async def _handle_framework_error(_: Request, refused: Exception) -> Response:
-    status = getattr(refused, "status_code", 404)
+async def _handle_framework_error(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
     return _problem_response(status if status in ingest.TITLES else 404)
 
 
@@ -518,11 +402,11 @@ def _problem_response(status: int) -> Response:
     return Response(format_problem(status), status, _base_headers("no-store") | headers, "application/problem+json")
 
 
-def _json_response(content: bytes, kept: str) -> Response:
+def _json_response(content: bytes, cache_control: str) -> Response:
     from starlette.responses import Response
 
-    return Response(content, headers=_base_headers(kept), media_type="application/json")
+    return Response(content, headers=_base_headers(cache_control), media_type="application/json")
 
 
-def _base_headers(kept: str) -> dict[str, str]:
-    return {"access-control-allow-origin": "*", "cache-control": kept}
+def _base_headers(cache_control: str) -> dict[str, str]:
+    return {"access-control-allow-origin": "*", "cache-control": cache_control}

@@ -11,7 +11,7 @@ A shuffler has a directory for its state and one for its keys, which must not be
     state/batches/             mixed batches that are not yet fetched
     state/work/                files for sorting; emptied whenever a round is closed
     state/reserve              disk space that is released to the steps of rounds if the disk is full
-    state/clock                how long the machine has been running; see ``observed_time.py``
+    state/clock                how long the machine has been running; see ``TrustedClock`` in ``rounds.py``
     keys/identity              the shuffler's signing key
     keys/CAMPAIGN-ROUND        the private key of a round, until its reports are mixed
     keys/spent/CAMPAIGN-ROUND  mark that a round is over: the digest of its batch, or empty if none is handed over
@@ -114,33 +114,33 @@ class PostedReports(NamedTuple):
 
 def group_into_segments(pieces: Sequence[PostedReports]) -> Iterator[tuple[str, int, bytes]]:
     """Groups requests into segments: campaign, round and concatenated reports; a request is never split."""
-    together: dict[tuple[str, int], list[bytes]] = {}
+    grouped: dict[tuple[str, int], list[bytes]] = {}
     for piece in pieces:
-        together.setdefault((piece.campaign, piece.number), []).append(piece.content)
-    for (campaign, number), contents in together.items():
-        first, held = 0, 0
-        for place, content in enumerate(contents, 1):
-            held += len(content)
-            if held >= SEGMENT_BYTES or place == len(contents):
-                yield campaign, number, b"".join(contents[first:place])
-                first, held = place, 0
+        grouped.setdefault((piece.campaign, piece.number), []).append(piece.content)
+    for (campaign, number), contents in grouped.items():
+        start, size = 0, 0
+        for end, content in enumerate(contents, 1):
+            size += len(content)
+            if size >= SEGMENT_BYTES or end == len(contents):
+                yield campaign, number, b"".join(contents[start:end])
+                start, size = end, 0
 
 
 def select_fitting(pieces: Sequence[PostedReports], room: Mapping[tuple[str, int], float]) -> list[bool]:
     """Returns, for each request in order, True if it fits into the bytes that its round has left (``room``)."""
-    left, taken = dict(room), []
+    left, fits = dict(room), []
     for piece in pieces:
         key = piece.campaign, piece.number
-        taken.append(len(piece.content) <= left[key])
-        left[key] -= len(piece.content) if taken[-1] else 0
-    return taken
+        fits.append(len(piece.content) <= left[key])
+        left[key] -= len(piece.content) if fits[-1] else 0
+    return fits
 
 
 def check_stored_campaign(id_: str, content: bytes) -> Campaign:
     """Returns a stored campaign; its id, a hash, proves that these are the bytes that were checked when accepted."""
     campaign = Campaign(bytes(content))
     if campaign.id != id_:
-        raise StoreUnavailable(f"shuffler: what is stored of campaign {id_[:12]} is damaged.")
+        raise StoreUnavailable(f"shuffler: the stored campaign {id_[:12]} is damaged.")
     return campaign
 
 
@@ -153,6 +153,13 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._capacities: dict[str, int] = {}
+        self._campaigns: dict[str, Campaign] = {}
+
+    def _cached_campaign(self, id_: str, content: bytes) -> Campaign:
+        """Returns a stored campaign from its content, checked once; campaigns never change."""
+        if id_ not in self._campaigns:
+            self._campaigns[id_] = check_stored_campaign(id_, content)
+        return self._campaigns[id_]
 
     @abstractmethod
     def add_campaign(self, accepted: AcceptedCampaign) -> None:
@@ -201,10 +208,10 @@ class Store(ABC):
     def _max_round_bytes(self, campaign: str) -> float:
         """Returns the maximum size of a round's reports; infinite if the campaign is not stored."""
         if campaign not in self._capacities:
-            found, size = self.campaign(campaign), self.report_bytes(campaign)
-            if found is None or size is None:
+            stored, size = self.campaign(campaign), self.report_bytes(campaign)
+            if stored is None or size is None:
                 return math.inf
-            self._capacities[campaign] = found.capacity * size
+            self._capacities[campaign] = stored.capacity * size
         return self._capacities[campaign]
 
     def check_disk_space(self) -> None:
@@ -298,13 +305,6 @@ class PostgresStore(Store):
             url, _unavailable_error, lambda execute: POSTGRES_SCHEMA.migrate(execute, "shuffler: the database")
         )
         self._writer = os.urandom(8).hex()
-        self._campaigns: dict[str, Campaign] = {}
-
-    def _cached_campaign(self, id_: str, content: bytes) -> Campaign:
-        """Returns a cached campaign; campaigns never change."""
-        if id_ not in self._campaigns:
-            self._campaigns[id_] = check_stored_campaign(id_, content)
-        return self._campaigns[id_]
 
     def add_campaign(self, accepted: AcceptedCampaign) -> None:
         campaign = accepted.campaign
@@ -412,7 +412,7 @@ SQLITE_OPEN_ROUND = (
 )
 """Selects an open round and the size of its reports."""
 MIN_FREE_BYTES, CLOSING_SPACE_FACTOR = 256 << 20, 3
-"""Reports are stored only if RESERVE_BYTES plus CLOSING_TIMES the size of all stored reports are free on the disk.
+"""Reports are stored only if MIN_FREE_BYTES plus CLOSING_SPACE_FACTOR times the size of all stored reports are free.
 Closing a round sorts its reports, sorts its messages, and writes the messages, each on disk if they are many."""
 
 
@@ -454,7 +454,6 @@ class SqliteStore(Store):
             raise
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"shuffler: cannot open {path}: {error}.") from None
-        self._campaigns: dict[str, Campaign] = {}
 
     def _connect(self, path: Path) -> None:
         # Created for its owner only; SQLite gives the files beside it the same mode. An existing file must not be
@@ -467,12 +466,6 @@ class SqliteStore(Store):
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")
         SQLITE_SCHEMA.upgrade(self._file, place)
-
-    def _cached_campaign(self, id_: str, content: bytes) -> Campaign:
-        """Returns a cached campaign; campaigns never change."""
-        if id_ not in self._campaigns:
-            self._campaigns[id_] = check_stored_campaign(id_, content)
-        return self._campaigns[id_]
 
     def _execute(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         try:
@@ -556,7 +549,7 @@ class SqliteStore(Store):
         (held,) = self._execute("SELECT coalesce(sum(bytes), 0) FROM held").fetchone()
         if free < MIN_FREE_BYTES + CLOSING_SPACE_FACTOR * held:
             raise StoreUnavailable(
-                f"shuffler: {free:,} bytes are free in {self._directory}, which is kept for closing rounds; make room."
+                f"shuffler: {free:,} bytes are free in {self._directory}, needed for closing rounds; make room."
             )
 
     def stored_bytes(self, campaign: str, number: int) -> int:
@@ -620,9 +613,8 @@ class ShufflerPaths:
         chosen = beside if keys is None else keys
         if (within / IDENTITY_FILE_NAME).exists() and chosen.resolve() in (beside.resolve(), within.resolve()):
             raise ValueError(
-                f"{ERROR_PREFIX}: keys belong outside of the state, where a backup of it does not have them: stop the "
-                f"shuffler "
-                f"and move them by `mv {within} {beside}`."
+                f"{ERROR_PREFIX}: keys belong outside of the state, so that no backup of it contains them: stop the "
+                f"shuffler and run `mv {within} {beside}`."
             )
         if _is_within(chosen.resolve(), state.resolve()) or _is_within(state.resolve(), chosen.resolve()):
             raise ValueError(
@@ -642,7 +634,7 @@ class ShufflerPaths:
         if not self._identity_path.exists():
             identity.save(self._identity_path)
         if self.signing_key != identity:
-            raise ValueError(f"{ERROR_PREFIX}: {self.keys} has the key of another shuffler than the one given.")
+            raise ValueError(f"{ERROR_PREFIX}: {self.keys} has the key of another shuffler.")
 
     @property
     def _identity_path(self) -> Path:
@@ -653,22 +645,20 @@ class ShufflerPaths:
         """The shuffler's signing key; raises ValueError if there is none, or if others can read the key directory."""
         if not self._identity_path.exists():
             raise ValueError(
-                f"{ERROR_PREFIX}: there is none in {self.state} with keys in {self.keys}; begin by `shuffledp "
+                f"{ERROR_PREFIX}: there is none in {self.state} with keys in {self.keys}; begin with `shuffledp "
                 f"campaign accept`."
             )
         for directory in (self.state, self.keys):
             durable_files.check_owned_directory(directory.resolve())
         if self.keys.stat().st_mode & NON_OWNER_MODE:
-            raise ValueError(
-                f"{ERROR_PREFIX}: {self.keys} is for the shuffler alone; take it from the others by `chmod 700`."
-            )
+            raise ValueError(f"{ERROR_PREFIX}: only the shuffler may read {self.keys}; run `chmod 700` on it.")
         return ShufflerKey.load(self._identity_path)
 
     def open_store(self) -> Store:
         """Opens a new connection to the store."""
-        return (
-            SqliteStore(self.state / "reports.sqlite") if self.database is None else _open_shared_store(self.database)
-        )
+        if self.database is None:
+            return SqliteStore(self.state / "reports.sqlite")
+        return _open_shared_store(self.database)
 
     @property
     def batches_directory(self) -> Path:
@@ -687,9 +677,9 @@ class ShufflerPaths:
     def create_round_key(self, name: str) -> PrivateKey:
         """Creates the key of a round; reuses one left by a killed process, since it was never published."""
         durable_files.create_atomically(self.keys / name, PrivateKey.new().secret)
-        found = self.round_key(name)
-        assert found is not None, "it was just written"
-        return found
+        key = self.round_key(name)
+        assert key is not None, "it was just written"
+        return key
 
     def round_key(self, name: str) -> PrivateKey | None:
         """Returns the key of a round; None if there is none, for instance after a restore."""

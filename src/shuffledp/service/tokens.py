@@ -30,7 +30,7 @@ MODULUS_BITS, KEY_BYTES, SALT_BYTES, HASH_BYTES, NONCE_BYTES, DIGEST_BYTES = 204
 TOKEN_INPUT_BYTES = len(TOKEN_TYPE) + NONCE_BYTES + 2 * DIGEST_BYTES
 TOKEN_BYTES = TOKEN_INPUT_BYTES + KEY_BYTES
 # DER prefix of a public key for RSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes. It is the same for all
-# 2048-bit keys with the exponent 65537; the modulus and KEY_TAIL, the exponent, follow.
+# 2048-bit keys with the exponent 65537; the modulus and KEY_DER_SUFFIX, the exponent, follow.
 KEY_DER_PREFIX = bytes.fromhex(
     "30820152303d06092a864886f70d01010a3030a00d300b0609608648016503040202a11a301806092a864886f70d010108300b06096086480165"
     "03040202a2030201300382010f003082010a0282010100"
@@ -47,22 +47,33 @@ def build_challenge(issuer: str, context: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class IssuerKey:
-    """An issuer's public key, which verifies its tokens."""
+    """An issuer's public key, which verifies its tokens.
+
+    Args:
+        modulus: Modulus of the RSA key.
+    """
 
     modulus: int
 
     @classmethod
     def from_der(cls, encoded: bytes) -> Self:
-        """Reads a DER-encoded key; raises ValueError unless it is an RSA-PSS key of 2048 bits with SHA-384."""
-        whole = len(encoded) == len(KEY_DER_PREFIX) + KEY_BYTES + len(KEY_DER_SUFFIX)
-        if not whole or not encoded.startswith(KEY_DER_PREFIX) or not encoded.endswith(KEY_DER_SUFFIX):
+        """Returns the key that a DER encoding contains.
+
+        Args:
+            encoded: The encoding, as issuers publish it.
+
+        Raises:
+            ValueError: If it is not an RSA-PSS key of 2048 bits with SHA-384.
+        """
+        is_complete = len(encoded) == len(KEY_DER_PREFIX) + KEY_BYTES + len(KEY_DER_SUFFIX)
+        if not is_complete or not encoded.startswith(KEY_DER_PREFIX) or not encoded.endswith(KEY_DER_SUFFIX):
             raise ValueError(
                 f"{ERROR_PREFIX}: expected an issuer's RSA-PSS key of {MODULUS_BITS} bits with SHA-384, in DER."
             )
-        made = cls(int.from_bytes(encoded[len(KEY_DER_PREFIX) : -len(KEY_DER_SUFFIX)], "big"))
-        if made.modulus.bit_length() != MODULUS_BITS or made.modulus % 2 == 0:
-            raise ValueError(f"{ERROR_PREFIX}: the issuer's key is no RSA key of {MODULUS_BITS} bits.")
-        return made
+        modulus = int.from_bytes(encoded[len(KEY_DER_PREFIX) : -len(KEY_DER_SUFFIX)], "big")
+        if modulus.bit_length() != MODULUS_BITS or modulus % 2 == 0:
+            raise ValueError(f"{ERROR_PREFIX}: the issuer's key is not an RSA key of {MODULUS_BITS} bits.")
+        return cls(modulus)
 
     @property
     def der(self) -> bytes:
@@ -71,17 +82,22 @@ class IssuerKey:
 
     @property
     def id(self) -> bytes:
+        """The key's identifier, of 32 bytes."""
         return hashlib.sha256(self.der).digest()
 
     def verifies(self, token: bytes) -> bool:
-        """Returns True if the issuer signed the token."""
+        """Returns True if the issuer signed the token.
+
+        Args:
+            token: The token.
+        """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import padding
 
-        chosen = padding.PSS(padding.MGF1(hashes.SHA384()), SALT_BYTES)
+        scheme = padding.PSS(padding.MGF1(hashes.SHA384()), SALT_BYTES)
         try:
-            self._rsa_key().verify(token[TOKEN_INPUT_BYTES:], token[:TOKEN_INPUT_BYTES], chosen, hashes.SHA384())
+            self._rsa_key().verify(token[TOKEN_INPUT_BYTES:], token[:TOKEN_INPUT_BYTES], scheme, hashes.SHA384())
         except InvalidSignature:
             return False
         return True
@@ -94,7 +110,14 @@ class IssuerKey:
 
 @dataclass(frozen=True, repr=False)
 class TokenRequest:
-    """A client's request for a token: ``content`` goes to the issuer, the rest is the client's secret state."""
+    """A client's request for a token: ``content`` goes to the issuer, the rest is the client's secret state.
+
+    Args:
+        key: The issuer's key.
+        token_input: The part of the token that the issuer signs.
+        content: The request as the issuer receives it, blinded.
+        inverse_blind: The number that removes the blinding.
+    """
 
     key: IssuerKey
     token_input: bytes
@@ -103,25 +126,47 @@ class TokenRequest:
 
     @classmethod
     def new(cls, key: IssuerKey, challenge: bytes) -> Self:
-        """Draws a request that cannot be linked to the resulting token."""
+        """Returns a fresh request that cannot be linked to the resulting token.
+
+        Args:
+            key: The issuer's key.
+            challenge: The challenge that the token is bound to.
+        """
         return cls.from_randomness(
             key, challenge, os.urandom(NONCE_BYTES), os.urandom(SALT_BYTES), _draw_blinding_factor(key.modulus)
         )
 
     @classmethod
     def from_randomness(cls, key: IssuerKey, challenge: bytes, nonce: bytes, salt: bytes, blind: int) -> Self:
-        """Builds a request from the given random values."""
-        signed = TOKEN_TYPE + nonce + hashlib.sha256(challenge).digest() + key.id
-        blinded = _encode_emsa_pss(signed, salt) * pow(blind, EXPONENT, key.modulus) % key.modulus
+        """Returns the request of the given random values.
+
+        Args:
+            key: The issuer's key.
+            challenge: The challenge that the token is bound to.
+            nonce: 32 random bytes, part of the token.
+            salt: 48 random bytes, the salt of the signature.
+            blind: A random invertible number, the blinding factor.
+        """
+        token_input = TOKEN_TYPE + nonce + hashlib.sha256(challenge).digest() + key.id
+        blinded = _encode_emsa_pss(token_input, salt) * pow(blind, EXPONENT, key.modulus) % key.modulus
         content = TOKEN_TYPE + key.id[-1:] + blinded.to_bytes(KEY_BYTES, "big")
-        return cls(key, signed, content, pow(blind, -1, key.modulus))
+        return cls(key, token_input, content, pow(blind, -1, key.modulus))
 
     def finish(self, response: bytes) -> bytes:
-        """Returns the token from the issuer's response; raises ValueError if that is not a valid signature."""
+        """Returns the token.
+
+        Args:
+            response: The issuer's response.
+
+        Raises:
+            ValueError: If it is not a valid signature.
+        """
         signature = int.from_bytes(response, "big") * self.inverse_blind % self.key.modulus
         token = self.token_input + signature.to_bytes(KEY_BYTES, "big")
         if len(response) != KEY_BYTES or not self.key.verifies(token):
-            raise ValueError(f"{ERROR_PREFIX}: the issuer's answer is no signature by the key that the campaign names.")
+            raise ValueError(
+                f"{ERROR_PREFIX}: the issuer's response is not a signature by the key that the campaign names."
+            )
         return token
 
 
@@ -131,31 +176,42 @@ class Issuer:
 
     Python's integer arithmetic leaks the key through its running time. An issuer that strangers can time needs a
     constant-time implementation.
+
+    Args:
+        private: The private key.
     """
 
     private: RSAPrivateKey
 
     @classmethod
     def new(cls) -> Self:
-        """Generates a key."""
+        """Returns an issuer with a fresh key."""
         from cryptography.hazmat.primitives.asymmetric import rsa
 
         return cls(rsa.generate_private_key(EXPONENT, MODULUS_BITS))
 
     @property
     def key(self) -> IssuerKey:
+        """The public key."""
         return IssuerKey(self.private.public_key().public_numbers().n)
 
     def sign(self, content: bytes) -> bytes:
-        """Returns the blind signature of a request; raises ValueError if it is malformed or for another key."""
+        """Returns the blind signature of a request.
+
+        Args:
+            content: The `content` of a `TokenRequest`.
+
+        Raises:
+            ValueError: If the request is malformed or for another key.
+        """
         head = TOKEN_TYPE + self.key.id[-1:]
         number = int.from_bytes(content[len(head) :], "big")
         if len(content) != len(head) + KEY_BYTES or not content.startswith(head) or number >= self.key.modulus:
             raise ValueError(f"{ERROR_PREFIX}: expected a request for a token of type 2 by this key.")
-        signed = pow(number, self.private.private_numbers().d, self.key.modulus)
-        if pow(signed, EXPONENT, self.key.modulus) != number:
-            raise ValueError(f"{ERROR_PREFIX}: the signature went wrong; nothing is answered.")
-        return signed.to_bytes(KEY_BYTES, "big")
+        signature = pow(number, self.private.private_numbers().d, self.key.modulus)
+        if pow(signature, EXPONENT, self.key.modulus) != number:
+            raise ValueError(f"{ERROR_PREFIX}: the computed signature is wrong; nothing is returned.")
+        return signature.to_bytes(KEY_BYTES, "big")
 
 
 def _draw_blinding_factor(modulus: int) -> int:
@@ -203,16 +259,31 @@ class Admission(ABC):
 
     @abstractmethod
     def verify_tokens(self, tokens: Bytes, campaign: str, round_number: int) -> NDArray[np.bool_]:
-        """Returns, for each row, True if its token is valid for this round."""
+        """Returns, for each row, True if its token is valid for this round.
+
+        Args:
+            tokens: Rows of `token_bytes` bytes.
+            campaign: The campaign's id.
+            round_number: The round.
+        """
 
     @abstractmethod
     def token_ids(self, tokens: Bytes) -> Bytes:
-        """Returns the part of each token that may occur only once in a round."""
+        """Returns the part of each token that may occur only once in a round.
+
+        Args:
+            tokens: Rows of `token_bytes` bytes.
+        """
 
 
 @dataclass(frozen=True)
 class PrivateTokens(Admission):
-    """Admission by Privacy Pass tokens of one issuer, each valid for one round of one campaign."""
+    """Admission by Privacy Pass tokens of one issuer, each valid for one round of one campaign.
+
+    Args:
+        issuer: Name of the issuer.
+        key: Its public key.
+    """
 
     issuer: str
     key: IssuerKey
@@ -221,7 +292,15 @@ class PrivateTokens(Admission):
 
     @classmethod
     def from_document(cls, who: str, document: Mapping[str, Any]) -> Self:
-        """Reads the result of ``to_document``; raises ValueError for anything else."""
+        """Returns the rule that `to_document` wrote down.
+
+        Args:
+            who: Name that begins error messages.
+            document: The document.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
         name = document.get("issuer")
         if (
             document.keys() != {"kind", "issuer", "key"}
@@ -236,27 +315,33 @@ class PrivateTokens(Admission):
         return {"kind": PRIVATE_TOKEN_KIND, "issuer": self.issuer, "key": encode_base64url(self.key.der)}
 
     def challenge(self, campaign: str, round_number: int) -> bytes:
-        """Returns the challenge that tokens of this round are bound to."""
+        """Returns the challenge that tokens of one round are bound to.
+
+        Args:
+            campaign: The campaign's id.
+            round_number: The round.
+        """
         return build_challenge(
             self.issuer, hashlib.sha256(build_context(ADMISSION_LABEL, campaign, round_number)).digest()
         )
 
     def request(self, campaign: str, round_number: int) -> TokenRequest:
-        """Returns a token request: send its ``content`` to the issuer and call ``finish`` with the response."""
+        """Returns a token request: send its ``content`` to the issuer and call ``finish`` with the response.
+
+        Args:
+            campaign: The campaign's id.
+            round_number: The round.
+        """
         return TokenRequest.new(self.key, self.challenge(campaign, round_number))
 
     def verify_tokens(self, tokens: Bytes, campaign: str, round_number: int) -> NDArray[np.bool_]:
-        digest = hashlib.sha256(self.challenge(campaign, round_number)).digest()
-        bound = digest + self.key.id
-        assert len(bound) == 2 * DIGEST_BYTES, "as the format has it"
-        contents = [row.tobytes() for row in tokens]
-        meant = [
-            token[: len(TOKEN_TYPE)] == TOKEN_TYPE
-            and token[TOKEN_INPUT_BYTES - len(bound) : TOKEN_INPUT_BYTES] == bound
-            for token in contents
-        ]
-        found = [good and self.key.verifies(token) for good, token in zip(meant, contents, strict=True)]
-        return np.array(found, dtype=np.bool_)
+        binding = hashlib.sha256(self.challenge(campaign, round_number)).digest() + self.key.id
+
+        def is_valid(token: bytes) -> bool:
+            is_bound = token[TOKEN_INPUT_BYTES - len(binding) : TOKEN_INPUT_BYTES] == binding
+            return token.startswith(TOKEN_TYPE) and is_bound and self.key.verifies(token)
+
+        return np.array([is_valid(row.tobytes()) for row in tokens], dtype=np.bool_)
 
     def token_ids(self, tokens: Bytes) -> Bytes:
         return tokens[:, len(TOKEN_TYPE) : len(TOKEN_TYPE) + NONCE_BYTES]
@@ -265,5 +350,5 @@ class PrivateTokens(Admission):
 def read_admission(who: str, document: Any) -> Admission:
     """Reads the admission rule of a campaign; raises ValueError for an unknown kind."""
     if not isinstance(document, Mapping) or document.get("kind") != PRIVATE_TOKEN_KIND:
-        raise ValueError(f"{who}: it admits people in a way that this version does not know.")
+        raise ValueError(f"{who}: this version does not know its kind of admission.")
     return PrivateTokens.from_document(who, document)

@@ -72,13 +72,10 @@ class FileSystem:
         return jvm.org.apache.hadoop.fs.Path(address)
 
 
-# --- Files ---
-
-
 # --- The manifest of messages that a cluster wrote ---
 #
-# Its checksum is a hash of the checksums of the files, so that nobody has to read all messages in sequence. The digest
-# by which a ledger identifies them is derived from it.
+# Its checksum is a hash of the checksums of the files, so that no machine has to read all messages in sequence. The
+# digest by which a ledger identifies them is derived from it.
 
 
 FORMAT, VERSION = "shuffledp shuffled messages of a cluster", 1
@@ -94,8 +91,8 @@ class ClusterManifest(Manifest):
     """Address of their directory."""
 
     def write(self, directory: Path) -> None:
-        told = {name: value for name, value in asdict(self).items() if name not in ABSENT_FIELDS}
-        document = {"format": FORMAT, "version": VERSION} | told
+        values = {name: value for name, value in asdict(self).items() if name not in ABSENT_FIELDS}
+        document = {"format": FORMAT, "version": VERSION} | values
         (directory / MANIFEST_NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -103,12 +100,12 @@ class ClusterManifest(Manifest):
         return cls(**read_manifest_fields(directory, cls, FORMAT, {VERSION: ABSENT_FIELDS}))
 
     @classmethod
-    def from_files(cls, lot: BatchSpec, files: Sequence[tuple[str, int, str]], where: str) -> Self:
+    def from_files(cls, spec: BatchSpec, files: Sequence[tuple[str, int, str]], where: str) -> Self:
         """Returns the manifest of files, given their names, numbers of messages and SHA-256 in order."""
-        hashed = hashlib.sha256("".join(f"{messages} {told}\n" for _, messages, told in files).encode()).hexdigest()
+        hashed = hashlib.sha256("".join(f"{messages} {digest}\n" for _, messages, digest in files).encode()).hexdigest()
         total = sum(messages for _, messages, _ in files)
         return cls(
-            lot.plan, lot.width, total, hashed, lot.users, lot.per_person, 0, 0, lot.noise, where=where
+            spec.plan, spec.width, total, hashed, spec.users, spec.per_person, 0, 0, spec.noise, where=where
         )  # fmt: skip
 
 
@@ -128,7 +125,7 @@ WHOLE_FILE_SETTINGS = {
 
 
 def write_shuffled(
-    session: SparkSession, messages: DataFrame, lot: BatchSpec, address: str
+    session: SparkSession, messages: DataFrame, spec: BatchSpec, address: str
 ) -> tuple[ClusterManifest, Integers | None]:
     """Writes all messages in order to a directory, which gets its name, and then its manifest, when it is complete.
 
@@ -141,14 +138,14 @@ def write_shuffled(
             # Left by a killed run: whoever began this collection found the address empty.
             files.remove(f"{parent}/{left}")
     unfinished, counts = f"{address}{UNFINISHED_SUFFIX}-{os.urandom(8).hex()}", None
-    if lot.width <= message_files.MAX_COUNTED_BYTES:
-        digests, counts = _write_counted(files, messages, lot.width, unfinished)
+    if spec.width <= message_files.MAX_COUNTED_BYTES:
+        digests, counts = _write_counted(files, messages, spec.width, unfinished)
     else:
-        digests = _write_wide(files, messages, lot.width, unfinished)
-    made = ClusterManifest.from_files(lot, digests, address)
+        digests = _write_wide(files, messages, spec.width, unfinished)
+    manifest = ClusterManifest.from_files(spec, digests, address)
     files.rename(unfinished, address)
-    _upload_manifest(files, made, address)
-    return made, counts
+    _upload_manifest(files, manifest, address)
+    return manifest, counts
 
 
 def _write_counted(
@@ -224,11 +221,11 @@ def _compute_digests(session: SparkSession, directory: str, width: int) -> list[
             session.conf.set(name, value)
         return exact_shuffle.compute_digests(session.read.parquet(directory), width)
     finally:
-        for name, told in before.items():
-            session.conf.set(name, str(told))
+        for name, previous in before.items():
+            session.conf.set(name, str(previous))
 
 
-def _upload_manifest(files: FileSystem, made: ClusterManifest, address: str) -> None:
+def _upload_manifest(files: FileSystem, manifest: ClusterManifest, address: str) -> None:
     with tempfile.TemporaryDirectory() as room:
-        made.write(Path(room))
+        manifest.write(Path(room))
         files.upload(Path(room, MANIFEST_NAME), f"{address}/{MANIFEST_NAME}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp._core.errors import GuaranteeTooWeak, NotApplicable
 from shuffledp._core.progress import Progress
 from shuffledp.collection import batch_processing, message_files
-from shuffledp.collection.collect import CollectionRequest, run_all_rounds, run_collection
+from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
 from shuffledp.collection.input.base import is_address, is_spark_frame
@@ -101,76 +101,55 @@ def collect(
         GuaranteeTooWeak: If there are too few users to meet the target, or the budget has no room for the round.
         EngineError: If Spark fails, or its session would not keep the key secret.
     """
-    chosen, kept = Plan.load_if_path(plan), None if ledger is None else parse_location(ledger)
-    if rules.drops_rows:
-        raise ValueError("collect: rows without a value are dropped in Spark: take df.dropna() of their column first.")
-    names = chosen.task.resolve_columns(check_column_names(column))
-    whole = FrameTable(frame, check_column_names(key))
-    columns = whole.choose_columns(names)
-    read = chosen.column(*columns, rules=rules)
-    place = str(out) if is_address(out) else None
-    here = Path(out) if place is None else _find_state_directory(place, state)
+    plan, location = Plan.load_if_path(plan), None if ledger is None else parse_location(ledger)
+    _check_rules("collect", rules)
+    names = plan.task.resolve_columns(check_column_names(column))
+    table = FrameTable(frame, check_column_names(key))
+    columns = table.choose_columns(names)
+    reader = plan.column(*columns, rules=rules)
+    address = str(out) if is_address(out) else None
+    job_directory = Path(out) if address is None else _find_state_directory(address, state)
     request = CollectionRequest(
-        chosen,
-        whole.select_columns(columns),
-        read.names,
-        here,
-        kept,
-        allow_weaker,
-        resume,
-        round_number,
-        drawn,
-        rules,
-        OptionSelection.from_options("collect", chosen, options),
-        estimate_options=EstimateOptions.from_arguments(
-            "collect", confidence, post, chosen.task, whole=options is None
-        ),
-    )
+        plan, table.select_columns(columns), reader.names, job_directory, location, allow_weaker, resume, round_number,
+        drawn, rules, OptionSelection.from_options("collect", plan, options),
+        estimate_options=EstimateOptions.from_arguments("collect", confidence, post, plan.task, whole=options is None),
+    )  # fmt: skip
     if request.draws_sample:
         raise ValueError(
-            "collect: the plan draws its users; choose the rows of those who were drawn in Spark, write them once, and "
-            "say so (drawn, --drawn)."
+            "collect: expected the rows of users who were drawn already, as the plan samples its users; draw them in "
+            "Spark, write them once, and say so (drawn, --drawn)."
         )
-    started = engine if isinstance(engine, Spark) else Spark(progress, session=frame.sparkSession)
-    if not isinstance(engine, Spark) and engine != "spark":
-        raise ValueError("collect: a data frame of Spark is collected by the engine spark.")
-    if place is None:
-        return _run_request(chosen, request, started)
-    return _collect_to_address(place, chosen, request, started)
+    if not isinstance(engine, Spark):
+        if engine != "spark":
+            raise ValueError("collect: a Spark data frame is collected by the engine spark.")
+        engine = Spark(progress, session=frame.sparkSession)
+    return run_request(request, engine) if address is None else _collect_to_address(address, request, engine)
 
 
-def _run_request(plan: Plan, request: CollectionRequest, engine: Spark) -> Report:
-    return (
-        run_all_rounds(request, lambda one: run_collection(one, engine))
-        if plan.task.has_next_round
-        else run_collection(request, engine)
-    )
-
-
-def _collect_to_address(place: str, plan: Plan, request: CollectionRequest, engine: Spark) -> Report:
+def _collect_to_address(address: str, request: CollectionRequest, engine: Spark) -> Report:
     """Collects into a directory of another file system: the workers write messages, the driver the rest at the end."""
-    if plan.task.has_next_round:
+    if request.plan.task.has_next_round:
         raise ValueError("collect: a search runs in rounds, which need a path of the driver; give one with out.")
     files = FileSystem(engine.session)
-    with convert_spark_errors("looking at the output"):
-        there = files.list_names(place)
-    if there and Job.find_unfinished(request.out) is None:
+    with convert_spark_errors("listing the output"):
+        existing = files.list_names(address)
+    if existing and Job.find_unfinished(request.out) is None:
         # A job that is still there may have been killed after it delivered its report and before it deleted itself.
-        if REPORT_FILE in there:
-            raise ValueError(f"collect: {place} already holds a finished collection; choose another directory.")
-        raise ValueError(f"collect: expected a new or empty directory, got {place}.")
-    engine.place = place
+        if REPORT_FILE in existing:
+            raise ValueError(f"collect: {address} already holds a finished collection; choose another directory.")
+        raise ValueError(f"collect: expected a new or empty directory, got {address}.")
+    engine.place = address
     report = run_collection(request, engine)
     shutil.rmtree(request.out)
     return report
 
 
-def _find_state_directory(place: str, given: str | os.PathLike[str] | None) -> Path:
-    """Returns the directory of the driver for the job's state that belongs to an address."""
-    if given is not None:
-        return Path(given)
+def _find_state_directory(address: str, state: str | os.PathLike[str] | None) -> Path:
+    """Returns the directory of the driver for the state of the job that writes to an address."""
+    if state is not None:
+        return Path(state)
     home = os.environ.get(STATE_HOME_VARIABLE) or Path.home() / ".local" / "state"
-    return Path(home) / "shuffledp" / "jobs" / hashlib.sha256(place.rstrip("/").encode()).hexdigest()[:32]
+    return Path(home) / "shuffledp" / "jobs" / hashlib.sha256(address.rstrip("/").encode()).hexdigest()[:32]
 
 
 PlanOrPath = Plan | str | os.PathLike[str]
@@ -225,28 +204,30 @@ def encode(
         ValueError: If an argument is not as planned, or the rows cannot be identified.
         EngineError: If the session would not keep the secret.
     """
-    chosen = Plan.load_if_path(plan)
+    plan = Plan.load_if_path(plan)
     _check_frame("encode", frame)
     spark_session.check_safe(frame.sparkSession)
-    if chosen.schedule.is_sampled and not drawn:
+    if plan.participation.is_sampled and not drawn:
         raise ValueError(
-            "encode: the plan draws its users; choose the rows of those who were drawn, and say drawn=True."
+            "encode: expected the rows of users who were drawn already, as the plan samples its users; draw them "
+            "first, and give drawn=True."
         )
     table = FrameTable(frame, check_column_names(key))
-    columns = table.choose_columns(chosen.task.resolve_columns(check_column_names(column)))
-    read = chosen.column(*columns, rules=_check_rules(rules))
-    own = os.urandom(KEY_BYTES) if secret is None else secret
-    encoder = batch_processing.Encoder(read, own)
-    work = frames.build_encode_task(encoder, bool(table.key), frame.isStreaming)
-    number = choose_round("encode", chosen, round_number, None)
+    columns = table.choose_columns(plan.task.resolve_columns(check_column_names(column)))
+    _check_rules("encode", rules)
+    reader = plan.column(*columns, rules=rules)
+    key_bytes = os.urandom(KEY_BYTES) if secret is None else secret
+    encoder = batch_processing.Encoder(reader, key_bytes)
+    task = frames.build_encode_task(encoder, bool(table.key), frame.isStreaming)
+    number = choose_round("encode", plan, round_number, None)
     label = {
-        "plan": chosen.identity(number),
-        "width": chosen.mechanism.message_bytes,
-        "noise": find_noise_party(chosen.mechanism),
+        "plan": plan.identity(number),
+        "width": plan.mechanism.message_bytes,
+        "noise": find_noise_party(plan.mechanism),
         "shuffled": False,
-        "bundle": hashlib.sha256(ENCODING_ID_PREFIX + own).hexdigest()[:ID_DIGITS],
+        "bundle": hashlib.sha256(ENCODING_ID_PREFIX + key_bytes).hexdigest()[:ID_DIGITS],
     }
-    return _attach_label(map_batches(table.identify_rows(read), work, MESSAGES_SCHEMA), label)
+    return _attach_label(map_batches(table.identify_rows(reader), task, MESSAGES_SCHEMA), label)
 
 
 def shuffle(frame: DataFrame, plan: PlanOrPath | None = None) -> DataFrame:
@@ -276,14 +257,14 @@ def shuffle(frame: DataFrame, plan: PlanOrPath | None = None) -> DataFrame:
     if label["shuffled"]:
         raise ValueError("shuffle: expected messages from shuffledp.spark.encode, got ones that were shuffled already.")
     bundles = _find_encoding_ids(frame, label)
-    messages, noisy = frame.select(message_files.MESSAGE_COLUMN, COUNT_COLUMN), label["noise"] == SHUFFLER
-    if noisy:
+    messages, adds_noise = frame.select(message_files.MESSAGE_COLUMN, COUNT_COLUMN), label["noise"] == SHUFFLER
+    if adds_noise:
         messages = messages.union(_draw_noise(frame, label, plan))
-    mixed = exact_shuffle.shuffle_messages(messages, label["width"])
+    shuffled = exact_shuffle.shuffle_messages(messages, label["width"])
     # Newly drawn noise makes another release, whose digest nobody knows before it is computed.
-    digest = os.urandom(KEY_BYTES).hex() if noisy else ""
-    message_files.record_shuffle("shuffle", label["plan"], bundles, digest, drawn=noisy)
-    return _attach_label(mixed, {**label, "shuffled": True, "bundle": message_files.hash_ids(bundles)})
+    digest = os.urandom(KEY_BYTES).hex() if adds_noise else ""
+    message_files.record_shuffle("shuffle", label["plan"], bundles, digest, drawn=adds_noise)
+    return _attach_label(shuffled, {**label, "shuffled": True, "bundle": message_files.hash_ids(bundles)})
 
 
 def estimate(
@@ -319,34 +300,33 @@ def estimate(
         ValueError: If the messages are of another plan or round, or were not shuffled, or there are none.
         GuaranteeTooWeak: If there are too few users to meet the target.
     """
-    chosen = Plan.load_if_path(plan)
+    plan = Plan.load_if_path(plan)
     _check_frame("estimate", frame)
-    label, mechanism = _read_label("estimate", frame), chosen.mechanism
-    number = chosen.find_round(label["plan"])
+    label, mechanism = _read_label("estimate", frame), plan.mechanism
+    number = plan.find_round(label["plan"])
     if number is None or round_number not in (None, number) or label["width"] != mechanism.message_bytes:
         raise ValueError("estimate: the messages were made for another plan or round than the one given.")
     if not label["shuffled"]:
         raise ValueError("estimate: expected messages that were shuffled; call shuffledp.spark.shuffle on them first.")
-    manner = EstimateOptions.from_arguments("estimate", confidence, post, chosen.task, whole=options is None)
-    asking = OptionSelection.from_options("estimate", chosen, options)
-    found = frames.sum_statistics(frame, mechanism, asking.estimator)
-    if found is None or not found.messages:
+    estimate_options = EstimateOptions.from_arguments("estimate", confidence, post, plan.task, whole=options is None)
+    selection = OptionSelection.from_options("estimate", plan, options)
+    total = frames.sum_statistics(frame, mechanism, selection.estimator)
+    if total is None or not total.messages:
         raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
-    came = mechanism.count_users(found.messages) if users is None else users
-    guarantee = Guarantee(chosen, came - found.refused, set_aside=found.refused, round_number=number)
+    senders = mechanism.count_users(total.messages) if users is None else users
+    guarantee = Guarantee(plan, senders - total.refused, set_aside=total.refused, round_number=number)
     guarantee.require_target(allow_weaker)
-    result = asking.estimator.finish(found.statistic, came)
-    counts = {"messages": found.messages, "refused": found.refused}
+    result = selection.estimator.finish(total.statistic, senders)
+    counts = {"messages": total.messages, "refused": total.refused}
     return Report(
-        guarantee, result, manner.quantities(asking, result), SEPARATE_ROLES_TEXT, "spark", counts=counts,
-        selected_count=asking.count, estimate_options=manner,
+        guarantee, result, estimate_options.quantities(selection, result), SEPARATE_ROLES_TEXT, "spark", counts=counts,
+        selected_count=selection.count, estimate_options=estimate_options,
     )  # fmt: skip
 
 
-def _check_rules(rules: Rules) -> Rules:
+def _check_rules(who: str, rules: Rules) -> None:
     if rules.drops_rows:
-        raise ValueError("encode: rows without a value are dropped in Spark: take df.dropna() of their column first.")
-    return rules
+        raise ValueError(f"{who}: rows without a value are dropped in Spark; call df.dropna() on their column first.")
 
 
 def _draw_noise(frame: DataFrame, label: dict[str, Any], plan: PlanOrPath | None) -> DataFrame:
@@ -355,12 +335,12 @@ def _draw_noise(frame: DataFrame, label: dict[str, Any], plan: PlanOrPath | None
 
     if plan is None:
         raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan.")
-    chosen = Plan.load_if_path(plan)
-    if chosen.find_round(label["plan"]) is None:
+    plan = Plan.load_if_path(plan)
+    if plan.find_round(label["plan"]) is None:
         raise ValueError("shuffle: the messages were made for another plan than the one given.")
-    drawn = batch_processing.draw_shuffler_messages(chosen.mechanism, SystemSource())
-    batches = list(frames.combine_messages([(drawn, None)], chosen.mechanism.message_bytes))
-    empty = frames.build_batch(drawn[:0], drawn[:0, 0].astype("int64"))
+    noise = batch_processing.draw_shuffler_messages(plan.mechanism, SystemSource())
+    batches = list(frames.combine_messages([(noise, None)], plan.mechanism.message_bytes))
+    empty = frames.build_batch(noise[:0], noise[:0, 0].astype("int64"))
     return frame.sparkSession.createDataFrame(pa.Table.from_batches(batches or [empty]))
 
 
@@ -377,14 +357,14 @@ def _attach_label(frame: DataFrame, label: dict[str, Any]) -> DataFrame:
 
 
 def _read_label(who: str, frame: DataFrame) -> dict[str, Any]:
-    wanted = [message_files.MESSAGE_COLUMN, COUNT_COLUMN]
-    found = frame.schema[message_files.MESSAGE_COLUMN].metadata.get(METADATA_KEY) if frame.columns == wanted else None
-    if not isinstance(found, dict) or found.keys() != {"plan", "width", "noise", "shuffled", "bundle"}:
+    columns = [message_files.MESSAGE_COLUMN, COUNT_COLUMN]
+    label = frame.schema[message_files.MESSAGE_COLUMN].metadata.get(METADATA_KEY) if frame.columns == columns else None
+    if not isinstance(label, dict) or label.keys() != {"plan", "width", "noise", "shuffled", "bundle"}:
         raise ValueError(
-            f"{who}: expected a data frame of messages from shuffledp.spark, with the columns {', '.join(wanted)} as "
-            "they came from there."
+            f"{who}: expected a data frame of messages from shuffledp.spark, with its columns {', '.join(columns)} "
+            "unchanged."
         )
-    return found
+    return label
 
 
 def _find_encoding_ids(frame: DataFrame, label: Mapping[str, Any]) -> list[str]:
@@ -404,8 +384,8 @@ def _find_encoding_ids(frame: DataFrame, label: Mapping[str, Any]) -> list[str]:
 def _find_ids_in_plan(node: Any) -> list[str]:
     """Returns the ids in the column labels of a logical plan, from its top down to the result of ``encode``."""
     output = node.output()
-    told = (output.apply(place).metadata() for place in range(output.size()))
-    own = [each.getMetadata(METADATA_KEY).getString("bundle") for each in told if each.contains(METADATA_KEY)]
+    labels = (output.apply(place).metadata() for place in range(output.size()))
+    own = [each.getMetadata(METADATA_KEY).getString("bundle") for each in labels if each.contains(METADATA_KEY)]
     children = node.children()
     below = [id_ for place in range(children.size()) for id_ in _find_ids_in_plan(children.apply(place))]
     if own and below and node.nodeName() not in LOSSLESS_STEPS:
@@ -420,8 +400,8 @@ def _find_ids_in_connect_plan(plan: Any, session: Any) -> list[str]:
     name = type(plan).__name__
     children = [each for each in (plan._child, getattr(plan, "other", None)) if each is not None]
     if not children:
-        told = ConnectFrame(plan, session).schema[message_files.MESSAGE_COLUMN].metadata
-        return [told[METADATA_KEY]["bundle"]]
+        metadata = ConnectFrame(plan, session).schema[message_files.MESSAGE_COLUMN].metadata
+        return [metadata[METADATA_KEY]["bundle"]]
     is_union = name == "SetOperation" and (plan.set_op, plan.is_all) == ("union", True)
     if not is_union and name not in LOSSLESS_STEPS:
         raise _build_subset_error(name)
@@ -431,13 +411,13 @@ def _find_ids_in_connect_plan(plan: Any, session: Any) -> list[str]:
 def _build_subset_error(step: str) -> ValueError:
     return ValueError(
         f"shuffle: expected all messages from encode, or unions of them, got a {step} of them; choose the rows before "
-        f"they are encoded."
+        "encoding them."
     )
 
 
 def _check_frame(who: str, frame: Any) -> None:
     if not is_spark_frame(frame):
-        raise TypeError(f"{who}: expected a data frame of Spark, got {type(frame).__name__}.")
+        raise TypeError(f"{who}: expected a Spark data frame, got {type(frame).__name__}.")
 
 
 # --- Windows of a stream ---
@@ -497,12 +477,12 @@ class Windows:
 
         files = FileSystem(batch.sparkSession)
         when = F.unix_timestamp(F.col(quote_name(self.time)))
-        kept = batch.withColumn(WINDOW_COLUMN, F.floor(when / F.lit(self.seconds)) * F.lit(self.seconds))
-        with convert_spark_errors("keeping the batch"):
+        rows = batch.withColumn(WINDOW_COLUMN, F.floor(when / F.lit(self.seconds)) * F.lit(self.seconds))
+        with convert_spark_errors("storing the batch"):
             times: Any = batch.select(F.max(when), F.count_if(when.isNull())).first()
             if times[1]:
                 raise ValueError(f"windows: expected a time in every row, got {times[1]:,} rows without one.")
-            kept.write.mode("overwrite").partitionBy(WINDOW_COLUMN).parquet(f"{self.room}/{BATCH_PARTITION}={number}")
+            rows.write.mode("overwrite").partitionBy(WINDOW_COLUMN).parquet(f"{self.room}/{BATCH_PARTITION}={number}")
         self.latest_time = max(self.latest_time, int(times[0] or 0))
         for start in self._find_waiting_windows(files):
             if start + self.seconds + self.late <= self.latest_time:
@@ -515,11 +495,11 @@ class Windows:
 
     def _release_window(self, files: FileSystem, batch: DataFrame, start: int) -> None:
         """Collects one window, once, and deletes its rows."""
-        places = [f"{self.room}/{name}/{WINDOW_COLUMN}={start}" for name in files.list_names(self.room)]
-        places = [place for place in places if files.exists(place)]
+        addresses = [f"{self.room}/{name}/{WINDOW_COLUMN}={start}" for name in files.list_names(self.room)]
+        addresses = [address for address in addresses if files.exists(address)]
         out = f"{str(self.out).rstrip('/')}/{WINDOW_PREFIX}{start}"
         if {REPORT_FILE, TOO_FEW_FILE}.isdisjoint(_list_names(files, out)):
-            frame = batch.sparkSession.read.parquet(*places)
+            frame = batch.sparkSession.read.parquet(*addresses)
             try:
                 collect(
                     frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True,
@@ -527,26 +507,23 @@ class Windows:
                 )  # fmt: skip
             except (GuaranteeTooWeak, NotApplicable):
                 _mark_too_few(files, out)
-        for place in places:
-            files.remove(place)
+        for address in addresses:
+            files.remove(address)
 
     def _choose_round(self, files: FileSystem, frame: DataFrame, start: int) -> int | None:
         """Returns the round of a window; None if the ledger chooses it."""
         if self.ledger is not None:
             return None
-        place, plan = str(self.out).rstrip("/"), Plan.load_if_path(self.plan)
-        others = [
-            name
-            for name in _list_names(files, place)
-            if name.startswith(WINDOW_PREFIX) and name != f"{WINDOW_PREFIX}{start}"
-        ]
-        released = sum(REPORT_FILE in _list_names(files, f"{place}/{name}") for name in others)
+        out, plan = str(self.out).rstrip("/"), Plan.load_if_path(self.plan)
+        windows = (name for name in _list_names(files, out) if name.startswith(WINDOW_PREFIX))
+        others = [name for name in windows if name != f"{WINDOW_PREFIX}{start}"]
+        released = sum(REPORT_FILE in _list_names(files, f"{out}/{name}") for name in others)
         if released >= plan.rounds:
             # A window of too few users needs no round.
             Guarantee(plan, frame.count()).require_target(allow_weaker=False)
             raise ValueError(
-                f"windows: the plan has {plan.rounds} rounds, and {released} windows in {place} were released; plan as "
-                f"many rounds as there are to be windows."
+                f"windows: the plan has {plan.rounds} rounds, and {released} windows in {out} were released; plan one "
+                "round for each window."
             )
         return released + 1
 

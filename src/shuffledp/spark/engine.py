@@ -117,12 +117,13 @@ class Spark(Engine):
 
     @property
     def session(self) -> SparkSession:
+        """The session; it is found or started when first used."""
         if self._session is None:
-            found = spark_session.find_running_session() if self._given_session is None else self._given_session
+            running = spark_session.find_running_session() if self._given_session is None else self._given_session
             self._session = (
-                self._start() if found is None else spark_session.create_sibling_session(found, self._master)
+                self._start() if running is None else spark_session.create_sibling_session(running, self._master)
             )
-            self._owns_session = found is None
+            self._owns_session = running is None
         return self._session
 
     def _start(self) -> SparkSession:
@@ -214,14 +215,14 @@ class Spark(Engine):
         with self._run_step("counting"):
             return frames.count_changed_values(table.select_columns(column.names).frame, column)
 
-    def encode(self, table: Table, column: ColumnReader, key: bytes, lot: BatchSpec, directory: Path) -> None:
+    def encode(self, table: Table, column: ColumnReader, key: bytes, spec: BatchSpec, directory: Path) -> None:
         """Writes the messages of all rows; those of a data frame are computed lazily instead.
 
         Args:
             table: The input.
             column: The column to encode.
             key: Secret key from which the randomness is derived.
-            lot: The expected messages.
+            spec: The expected messages.
             directory: Directory for the messages; if it is complete, nothing is encoded again.
 
         Raises:
@@ -232,9 +233,9 @@ class Spark(Engine):
             # Nothing is written in the order of the input: a message can be computed again whenever it is needed.
             durable_files.make_directory(directory)
             self._set_batch_limit(table, column)
-            work = frames.build_encode_task(batch_processing.Encoder(column, key), bool(table.key))
+            task = frames.build_encode_task(batch_processing.Encoder(column, key), bool(table.key))
             self._lazy_messages[directory] = frames.map_batches(
-                table.identify_rows(column), work, frames.MESSAGES_SCHEMA
+                table.identify_rows(column), task, frames.MESSAGES_SCHEMA
             )
             return
         if directory.exists():
@@ -246,15 +247,15 @@ class Spark(Engine):
                 self._read_input(files, column), _build_encode_task(encoder), f"{message_files.MESSAGE_COLUMN} binary"
             )
             messages.write.mode("overwrite").parquet(_to_address(unfinished))
-            if not lot.allows_user_messages(self.session.read.parquet(_to_address(unfinished)).count()):
-                raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
+            if not spec.allows_user_messages(self.session.read.parquet(_to_address(unfinished)).count()):
+                raise ValueError(f"input: expected {spec.users} rows as in the first pass; the file has changed since.")
 
-    def shuffle(self, encoded: Path, lot: BatchSpec, directory: Path) -> None:
+    def shuffle(self, encoded: Path, spec: BatchSpec, directory: Path) -> None:
         """Writes the messages in order of their bytes, with their manifest.
 
         Args:
             encoded: Directory given to ``encode``.
-            lot: The expected messages.
+            spec: The expected messages.
             directory: Directory for the shuffled messages, or only for their manifest if ``place`` is set.
 
         Raises:
@@ -262,70 +263,72 @@ class Spark(Engine):
         """
         with (
             self._run_step("shuffling"),
-            self._read_messages(encoded, lot) as messages,
+            self._read_messages(encoded, spec) as messages,
             durable_files.create_atomic_directory(directory) as unfinished,
         ):
             if self.place is not None:
-                made: Manifest = self._shuffle_to_address(messages, lot)
-                made.write(unfinished)
-            elif lot.width <= message_files.MAX_COUNTED_BYTES:
-                made = message_files.write_shuffled(
-                    message_files.expand_counts(exact_shuffle.count_each_message(messages, lot.width), lot.width),
-                    lot,
+                manifest: Manifest = self._shuffle_to_address(messages, spec)
+                manifest.write(unfinished)
+            elif spec.width <= message_files.MAX_COUNTED_BYTES:
+                manifest = message_files.write_shuffled(
+                    message_files.expand_counts(exact_shuffle.count_each_message(messages, spec.width), spec.width),
+                    spec,
                     unfinished,
                 )
             else:
                 layout = FileLayout.from_messages(
-                    messages, lot.width, message_files.group_rows(lot.width) * message_files.GROUPS_PER_FILE
+                    messages, spec.width, message_files.group_rows(spec.width) * message_files.GROUPS_PER_FILE
                 )
                 exact_shuffle.write_files(messages, layout, unfinished)
-                made = message_files.write_manifest(lot, unfinished)
-            if not lot.allows_total_messages(made.messages):
-                raise EngineError(f"collect: expected {lot.messages} messages to shuffle, got {made.messages}.")
+                manifest = message_files.write_manifest(spec, unfinished)
+            if not spec.allows_total_messages(manifest.messages):
+                raise EngineError(f"collect: expected {spec.messages} messages to shuffle, got {manifest.messages}.")
 
     @contextmanager
-    def _read_messages(self, encoded: Path, lot: BatchSpec) -> Iterator[DataFrame]:
+    def _read_messages(self, encoded: Path, spec: BatchSpec) -> Iterator[DataFrame]:
         """Yields messages with their counts: of files, or of a data frame and the shuffler's own messages."""
         files = (
             sorted(encoded.glob("*.parquet"))
             if encoded in self._lazy_messages
             else message_files.list_message_files(encoded)
         )
-        found = self._lazy_messages.pop(encoded, None)
-        if found is None:
+        messages = self._lazy_messages.pop(encoded, None)
+        if messages is None:
             addresses = [_escape_address(_to_address(path)) for path in files]
             raw = self.session.read.parquet(*addresses)
-            yield _combine_files(raw, lot.width)
+            yield _combine_files(raw, spec.width)
             return
-        drawn = list(
-            frames.combine_messages(((wire, None) for wire in message_files.read_messages(files, lot.width)), lot.width)
+        noise = list(
+            frames.combine_messages(
+                ((wire, None) for wire in message_files.read_messages(files, spec.width)), spec.width
+            )
         )
-        if drawn:
+        if noise:
             import pyarrow as pa
 
-            found = found.union(found.sparkSession.createDataFrame(pa.Table.from_batches(drawn)))
-        if lot.width <= message_files.MAX_COUNTED_BYTES:
+            messages = messages.union(messages.sparkSession.createDataFrame(pa.Table.from_batches(noise)))
+        if spec.width <= message_files.MAX_COUNTED_BYTES:
             # Counted once, and not used again.
-            yield found
+            yield messages
             return
         from pyspark import StorageLevel
 
         # Only a cache: lost parts are computed again, with the same result.
-        kept = found.persist(StorageLevel.DISK_ONLY)
+        cached = messages.persist(StorageLevel.DISK_ONLY)
         try:
-            yield kept
+            yield cached
         finally:
-            kept.unpersist()
+            cached.unpersist()
 
-    def _shuffle_to_address(self, messages: DataFrame, lot: BatchSpec) -> ClusterManifest:
+    def _shuffle_to_address(self, messages: DataFrame, spec: BatchSpec) -> ClusterManifest:
         """Writes the files at the address that the workers see; they are complete before they get their names."""
         assert self.place is not None
-        made, counts = cluster_file.write_shuffled(
-            self.session, messages, lot, f"{self.place.rstrip('/')}/{MESSAGES_DIRECTORY}"
+        manifest, counts = cluster_file.write_shuffled(
+            self.session, messages, spec, f"{self.place.rstrip('/')}/{MESSAGES_DIRECTORY}"
         )
         if counts is not None:
-            self._message_counts[made.where] = counts
-        return made
+            self._message_counts[manifest.where] = counts
+        return manifest
 
     def manifest(self, shuffled: Path) -> Manifest:
         """Reads the manifest of shuffled messages.
@@ -353,7 +356,7 @@ class Spark(Engine):
                 files.upload(path, f"{self.place.rstrip('/')}/{path.name}")
 
     def aggregate(
-        self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Estimator | None = None
+        self, mechanism: Mechanism, shuffled: Path, messages: int, estimator: Estimator | None = None
     ) -> AccumulatedStatistic:
         """Adds up the mechanism's statistic over all shuffled messages.
 
@@ -361,7 +364,7 @@ class Spark(Engine):
             mechanism: The mechanism of the messages.
             shuffled: Directory given to ``shuffle``.
             messages: Expected number of messages; not used by this engine.
-            reading: Estimator of selected options; None selects all of them.
+            estimator: Estimator of selected options; None selects all of them.
 
         Returns:
             The statistic, and the numbers of messages in it and of invalid rows.
@@ -375,17 +378,17 @@ class Spark(Engine):
             where = ClusterManifest.read(shuffled).where if is_there else _to_address(shuffled)
             if width <= message_files.MAX_COUNTED_BYTES and not is_there:
                 # They were written here, where the workers may not see them.
-                found = _accumulate_counts(mechanism, _count_locally(shuffled), reading)
+                total = _accumulate_counts(mechanism, _count_locally(shuffled), estimator)
             elif where in self._message_counts:
-                found = _accumulate_counts(mechanism, self._message_counts.pop(where), reading)
+                total = _accumulate_counts(mechanism, self._message_counts.pop(where), estimator)
             else:
                 written = self.session.read.parquet(where)
                 few = width <= message_files.MAX_COUNTED_BYTES
                 counted = exact_shuffle.count_distinct_messages(written) if few else _combine_files(written, width)
-                found = frames.sum_statistics(counted, mechanism, reading)
-        if found is None:
+                total = frames.sum_statistics(counted, mechanism, estimator)
+        if total is None:
             raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
-        return found
+        return total
 
     def _read_input(self, table: FileTable, column: ColumnReader) -> DataFrame:
         """Reads the columns of exactly the Parquet files that every engine reads."""
@@ -506,9 +509,9 @@ def _count_locally(shuffled: Path) -> Integers:
 
 
 def _accumulate_counts(
-    mechanism: Mechanism, counts: Integers, reading: Estimator | None
+    mechanism: Mechanism, counts: Integers, estimator: Estimator | None
 ) -> AccumulatedStatistic | None:
     """Returns the statistic of messages with these counts."""
-    there = np.flatnonzero(counts)
-    wire = exact_shuffle.encode_numbers(there, mechanism.message_bytes)
-    return frames.accumulate_counts(mechanism, reading, wire, counts[there]) if len(there) else None
+    occurring = np.flatnonzero(counts)
+    wire = exact_shuffle.encode_numbers(occurring, mechanism.message_bytes)
+    return frames.accumulate_counts(mechanism, estimator, wire, counts[occurring]) if len(occurring) else None

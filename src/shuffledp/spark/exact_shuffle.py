@@ -1,8 +1,8 @@
 """The exact shuffle of a data frame: distinct messages in order of their bytes, with their counts.
 
-The range of a message depends on its bytes and on cuts, which are messages chosen by a hash of their own bytes. Nothing
-depends on the order of rows, on partitions, retries or machines, and only cuts, counts of ranges and digests of files
-pass through the driver.
+The range of a message depends on its bytes and on boundaries, which are messages chosen by a hash of their own bytes.
+Nothing depends on the order of rows, on partitions, retries or machines, and only boundaries, counts of ranges and
+digests of files pass through the driver.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def shuffle_messages(messages: DataFrame, width: int) -> DataFrame:
     """Returns the canonical form of a multiset of messages: sorted, each once, with its count."""
     if width <= message_files.MAX_COUNTED_BYTES:
         return _count_small_domain(messages)
-    cuts = choose_boundaries(messages, width, count_messages(messages))
-    ranged = map_batches(messages, _build_range_task(cuts), f"{MESSAGES_SCHEMA}, {RANGE_COLUMN} int").repartitionById(
-        cuts.range_count, RANGE_COLUMN
-    )
+    boundaries = choose_boundaries(messages, width, count_messages(messages))
+    ranged = map_batches(
+        messages, _build_range_task(boundaries), f"{MESSAGES_SCHEMA}, {RANGE_COLUMN} int"
+    ).repartitionById(boundaries.range_count, RANGE_COLUMN)
     return map_batches(ranged, _build_merge_task(width), MESSAGES_SCHEMA)
 
 
@@ -87,11 +87,11 @@ def count_messages(messages: DataFrame) -> int:
     return int(row[0] or 0)
 
 
-# --- Cuts ---
+# --- Boundaries of ranges ---
 
 
 def choose_boundaries(messages: DataFrame, width: int, total: int) -> RangeBoundaries:
-    """Chooses cuts by the hashes of messages; their number follows from the number and width of the messages."""
+    """Chooses boundaries by the hashes of messages; the number and width of the messages determine how many."""
     ranges = -(-total * width // RANGE_BYTES)
     if width <= message_files.MAX_COUNTED_BYTES or ranges <= 1:
         return RangeBoundaries(width, np.empty(0, dtype=f"S{width}"))
@@ -115,8 +115,8 @@ def _build_sample_task(width: int, below: int) -> Any:
             chosen = wire[hash_messages(wire) < np.uint64(below)]
             if len(chosen):
                 # Their counts are not needed here, and would make equal ones differ.
-                kept, counts = merge_equal(chosen, None)
-                yield build_batch(kept, np.ones_like(counts))
+                distinct, counts = merge_equal(chosen, None)
+                yield build_batch(distinct, np.ones_like(counts))
 
     return run
 
@@ -132,12 +132,12 @@ def hash_messages(wire: Bytes) -> Words:
     return (found * HASH_MULTIPLIER) >> np.uint64(32)
 
 
-def _build_range_task(cuts: RangeBoundaries) -> Any:
+def _build_range_task(boundaries: RangeBoundaries) -> Any:
     """Returns a worker function that adds the range of each message."""
 
     def run(batches: Batches) -> Batches:
-        for wire, counts in read_batches(batches, cuts.width):
-            yield _append_column(build_batch(wire, counts), RANGE_COLUMN, cuts.find_ranges(wire))
+        for wire, counts in read_batches(batches, boundaries.width):
+            yield _append_column(build_batch(wire, counts), RANGE_COLUMN, boundaries.find_ranges(wire))
 
     return run
 
@@ -184,14 +184,14 @@ class FileLayout:
     def from_messages(cls, messages: DataFrame, width: int, rows: int) -> FileLayout:
         """Computes the layout from the exact number of messages in each range."""
         total = count_messages(messages)
-        cuts = choose_boundaries(messages, width, total)
-        if cuts.range_count == 1:
-            return cls(cuts, (0, total), rows)
-        ranged = map_batches(messages, _build_range_task(cuts), f"{MESSAGES_SCHEMA}, {RANGE_COLUMN} int")
-        counts = np.zeros(cuts.range_count, dtype=np.int64)
+        boundaries = choose_boundaries(messages, width, total)
+        if boundaries.range_count == 1:
+            return cls(boundaries, (0, total), rows)
+        ranged = map_batches(messages, _build_range_task(boundaries), f"{MESSAGES_SCHEMA}, {RANGE_COLUMN} int")
+        counts = np.zeros(boundaries.range_count, dtype=np.int64)
         for row in ranged.groupBy(RANGE_COLUMN).sum(COUNT_COLUMN).collect():
             counts[row[0]] = row[1]
-        return cls(cuts, (0, *np.cumsum(counts).tolist()), rows)
+        return cls(boundaries, (0, *np.cumsum(counts).tolist()), rows)
 
     @property
     def message_count(self) -> int:
@@ -257,8 +257,8 @@ class FileLayout:
                 raise ValueError(CHANGED_MESSAGE)
             ends = self.range_starts[number] + np.cumsum(counts)
             inside = np.minimum(ends, high) - np.maximum(ends - counts, low)
-            kept = inside > 0
-            yield from repeat_messages(wire[kept], inside[kept])
+            is_inside = inside > 0
+            yield from repeat_messages(wire[is_inside], inside[is_inside])
         if held:
             raise ValueError(CHANGED_MESSAGE)
 
@@ -338,8 +338,8 @@ def compute_digests(written: DataFrame, width: int) -> list[tuple[str, int, str]
                 hashed.update(np.ascontiguousarray(wire).data)
                 found[-1] = (called, before + stop - start, hashed)
         for called, messages, hashed in found:
-            told = {"name": [called], "messages": [messages], "sha256": [hashed.hexdigest()]}
-            yield pa.RecordBatch.from_pydict(told)
+            columns = {"name": [called], "messages": [messages], "sha256": [hashed.hexdigest()]}
+            yield pa.RecordBatch.from_pydict(columns)
 
     rows = map_batches(
         written.selectExpr(message_files.MESSAGE_COLUMN, name), run, "name string, messages long, sha256 string"
@@ -419,11 +419,11 @@ def order_counts(session: SparkSession, counts: Integers, width: int, rows: int)
             for file in batch.column(0).to_pylist():
                 yield from runs.filter(pc.equal(runs.column(FILE_COLUMN), file)).to_batches()
 
-    kept = map_batches(session.range(0, files, 1, files), run, f"{FILE_COLUMN} int, {MESSAGES_SCHEMA}")
+    runs_frame = map_batches(session.range(0, files, 1, files), run, f"{FILE_COLUMN} int, {MESSAGES_SCHEMA}")
     piece = F.explode(F.sequence(F.lit(0), F.col(COUNT_COLUMN) - 1, F.lit(MAX_REPETITIONS))).alias("done")
     times = F.least(F.lit(MAX_REPETITIONS), F.col(COUNT_COLUMN) - F.col("done")).cast("int")
     repeated = F.explode(F.array_repeat(message_files.MESSAGE_COLUMN, times)).alias(message_files.MESSAGE_COLUMN)
-    return kept.select(message_files.MESSAGE_COLUMN, COUNT_COLUMN, piece).select(repeated)
+    return runs_frame.select(message_files.MESSAGE_COLUMN, COUNT_COLUMN, piece).select(repeated)
 
 
 def count_distinct_messages(written: DataFrame) -> DataFrame:

@@ -106,7 +106,7 @@ TASK_BYTES = 8 << 20
 """Approximate size of the rows with a key per task; a task takes several small buckets."""
 FIRST_HASH_COLUMN, SECOND_HASH_COLUMN, PART_COLUMN = "shuffledp first hash", "shuffledp second hash", "shuffledp part"
 ORDER_DEPENDENT_STEPS = {"Deduplicate", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"}
-"""Steps of a query plan that take whatever rows come first."""
+"""Steps of a query plan that take the rows that come first."""
 ORDER_DEPENDENT_PATTERN = re.compile(r"\b(first|last|any_value|first_value|last_value|collect_list|collect_set)\(")
 STABLE_LEAVES = {"LocalRelation", "LogicalRDD", "OneRowRelation", "Range"}
 STABLE_RELATIONS = {"HadoopFsRelation"}
@@ -170,7 +170,7 @@ def _arrange_by_key(frame: DataFrame, columns: Sequence[str], key: Sequence[str]
     from pyspark.sql import functions as F
 
     if frame.isStreaming:
-        raise ValueError("encode: a stream is known by its place in the source; leave key out.")
+        raise ValueError("encode: rows of a stream are identified by their place in the source; leave out key.")
     _check_order_independent(frame)
     hashed = frame.select(*map(quote_name, columns), *_hash_columns(key))
     bucket = F.pmod(F.col(f"`{FIRST_HASH_COLUMN}`"), F.lit(BUCKET_COUNT)).cast("int")
@@ -195,10 +195,10 @@ def _hash_columns(key: Sequence[str]) -> list[Expression]:
     from pyspark.sql import functions as F
 
     names = list(map(quote_name, key))
-    there = F.lit(True)
+    is_complete = F.lit(True)
     for name in names:
-        there = there & F.col(name).isNotNull()
-    first = F.when(there, F.xxhash64(*names))
+        is_complete = is_complete & F.col(name).isNotNull()
+    first = F.when(is_complete, F.xxhash64(*names))
     return [first.alias(FIRST_HASH_COLUMN), F.xxhash64(F.lit("again"), *names).alias(SECOND_HASH_COLUMN)]
 
 
@@ -213,7 +213,9 @@ def _split_buckets(batches: Batches) -> NumberedBatches:
         first, second = (batch.column(name).to_numpy() for name in (FIRST_HASH_COLUMN, SECOND_HASH_COLUMN))
         again = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
         if again.any() or last == (first[0], second[0]):
-            raise ValueError("key: expected a different key in every row, got one twice; name what tells rows apart.")
+            raise ValueError(
+                "key: expected a different key in every row, got one twice; name columns that distinguish rows."
+            )
         last = (int(first[-1]), int(second[-1]))
         yield from _split_by_number(batch.select(batch.schema.names[:-2]), first % BUCKET_COUNT)
 
@@ -240,7 +242,7 @@ def _pin_partitions(frame: DataFrame) -> DataFrame:
     plan: Any = getattr(frame, "_jdf", None)
     if plan is None:
         raise NotRepeatable(
-            "encode: over Spark Connect the order of rows cannot be seen; name a column that tells rows apart (key)."
+            "encode: over Spark Connect the order of rows is unknown; name a column that distinguishes rows (key)."
         )
     execution = plan.queryExecution()
     _check_sources(execution.optimizedPlan())
@@ -248,7 +250,7 @@ def _pin_partitions(frame: DataFrame) -> DataFrame:
     if rows.outputDeterministicLevel().toString() != "DETERMINATE":
         raise NotRepeatable(
             "encode: expected rows whose order a retry repeats, got a data frame that was joined, sorted, grouped or "
-            f"repartitioned; name a column that tells rows apart (key), or {WRITE_FILES_ADVICE}."
+            f"repartitioned; name a column that distinguishes rows (key), or {WRITE_FILES_ADVICE}."
         )
     from pyspark.sql import DataFrame as Frame
 
@@ -289,8 +291,8 @@ def _check_sources(plan: Any) -> None:
 def _require_stable(kind: str, is_stable: bool) -> None:
     if not is_stable:
         raise NotRepeatable(
-            f"encode: expected rows of files, whose order a retry repeats, got a source ({kind}) that promises none; "
-            f"name a column that tells rows apart (key), or {WRITE_FILES_ADVICE}."
+            f"encode: expected rows of files, whose order a retry repeats, got a source ({kind}) without one; "
+            f"name a column that distinguishes rows (key), or {WRITE_FILES_ADVICE}."
         )
 
 
@@ -313,11 +315,11 @@ def _check_order_independent(frame: DataFrame) -> None:
     if plan is None:
         return
     analyzed = plan.queryExecution().analyzed()
-    taken = sorted(ORDER_DEPENDENT_STEPS.intersection(_list_steps(analyzed)))
-    if taken or ORDER_DEPENDENT_PATTERN.search(analyzed.toString()):
-        what = "limit, sample, dropDuplicates, first, …"
+    steps = sorted(ORDER_DEPENDENT_STEPS.intersection(_list_steps(analyzed)))
+    if steps or ORDER_DEPENDENT_PATTERN.search(analyzed.toString()):
+        examples = "limit, sample, dropDuplicates, first, …"
         raise NotRepeatable(
-            f"encode: expected a data frame that does not depend on the order of rows, got one with {what}; "
+            f"encode: expected a data frame that does not depend on the order of rows, got one with {examples}; "
             f"{WRITE_FILES_ADVICE}."
         )
 
@@ -343,10 +345,10 @@ BATCH_PROPERTY, QUERY_PROPERTY = "streaming.sql.batchId", "sql.streaming.queryId
 """Properties in which Spark gives a task the batch and the query of its stream."""
 
 
-def map_batches(data: DataFrame, work: WorkerFunction, schema: str) -> DataFrame:
+def map_batches(data: DataFrame, task: WorkerFunction, schema: str) -> DataFrame:
     """Applies a function of batches to every partition."""
     with suppress_warnings():
-        return data.mapInArrow(work, schema)
+        return data.mapInArrow(task, schema)
 
 
 # --- Checking ---
@@ -378,8 +380,8 @@ def check_values(data: DataFrame, column: ColumnReader) -> tuple[int, str | None
     found = map_batches(data, build_check_task(column), "rows long, problem string").agg(
         {"rows": "sum", "problem": "min"}
     )
-    told: Any = found.first()
-    return int(told["sum(rows)"] or 0), told["min(problem)"]
+    row: Any = found.first()
+    return int(row["sum(rows)"] or 0), row["min(problem)"]
 
 
 def count_changed_values(data: DataFrame, column: ColumnReader) -> Tally:
@@ -388,8 +390,8 @@ def count_changed_values(data: DataFrame, column: ColumnReader) -> Tally:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
-        told = batch_processing.count_changed_values(column, map(column.join_columns, batches))
-        yield pa.RecordBatch.from_pydict({"clipped": [told.clipped], "shortened": [told.shortened]})
+        tally = batch_processing.count_changed_values(column, map(column.join_columns, batches))
+        yield pa.RecordBatch.from_pydict({"clipped": [tally.clipped], "shortened": [tally.shortened]})
 
     rows = map_batches(data, run, "clipped long, shortened long").groupBy().sum().collect()
     return Tally(*(int(each or 0) for each in rows[0])) if rows else Tally()
@@ -403,11 +405,11 @@ def build_encode_task(encoder: batch_processing.Encoder, keyed: bool, streams: b
     width = encoder.column.mechanism.message_bytes
 
     def run(batches: Batches) -> Batches:
-        own = _derive_stream_encoder(encoder) if streams else encoder
+        part_encoder = _derive_stream_encoder(encoder) if streams else encoder
         wires = (
             wire
             for part, arrays in split_parts(batches, encoder.column, keyed)
-            for wire in own.encode_part(arrays, part)
+            for wire in part_encoder.encode_part(arrays, part)
         )
         yield from combine_messages(((wire, None) for wire in wires), width)
 
@@ -434,9 +436,9 @@ def combine_messages(pieces: Iterable[tuple[Bytes, Integers | None]], width: int
         for wire, counts in pieces:
             # Counts are integers far below 2^53, so that weights represent them exactly.
             totals += np.bincount(decode_numbers(wire), counts, len(totals)).astype(np.int64)
-        there = np.flatnonzero(totals)
-        if len(there):
-            yield build_batch(there.astype(f">u{width}").view(np.uint8).reshape(-1, width), totals[there])
+        occurring = np.flatnonzero(totals)
+        if len(occurring):
+            yield build_batch(occurring.astype(f">u{width}").view(np.uint8).reshape(-1, width), totals[occurring])
         return
     for wire, counts in pieces:
         if len(wire):
@@ -494,43 +496,43 @@ def read_batches(batches: Batches, width: int) -> Iterator[tuple[Bytes, Integers
 
 
 def sum_statistics(
-    messages: DataFrame, mechanism: Mechanism, reading: Estimator | None = None
+    messages: DataFrame, mechanism: Mechanism, estimator: Estimator | None = None
 ) -> AccumulatedStatistic | None:
     """Adds up the statistics of all partitions; returns None if there are no messages."""
-    found = map_batches(messages, build_accumulate_task(mechanism, reading), STATISTIC_SCHEMA).collect()
-    if not found:
+    rows = map_batches(messages, build_accumulate_task(mechanism, estimator), STATISTIC_SCHEMA).collect()
+    if not rows:
         return None
-    statistics = (np.load(io.BytesIO(row["statistic"]), allow_pickle=False) for row in found)
+    statistics = (np.load(io.BytesIO(row["statistic"]), allow_pickle=False) for row in rows)
     return reduce(
         add,
         (
-            AccumulatedStatistic(one, row["messages"], row["refused"])
-            for one, row in zip(statistics, found, strict=True)
+            AccumulatedStatistic(statistic, row["messages"], row["refused"])
+            for statistic, row in zip(statistics, rows, strict=True)
         ),
     )
 
 
-def build_accumulate_task(mechanism: Mechanism, reading: Estimator | None) -> WorkerFunction:
+def build_accumulate_task(mechanism: Mechanism, estimator: Estimator | None) -> WorkerFunction:
     """Returns a worker function that computes the statistic of a partition's messages."""
 
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
         totals = [
-            accumulate_counts(mechanism, reading, *piece) for piece in read_batches(batches, mechanism.message_bytes)
+            accumulate_counts(mechanism, estimator, *piece) for piece in read_batches(batches, mechanism.message_bytes)
         ]
         if totals:
-            found = reduce(add, totals)
+            total = reduce(add, totals)
             statistic = io.BytesIO()
-            np.save(statistic, found.statistic, allow_pickle=False)
-            columns = {"statistic": [statistic.getvalue()], "messages": [found.messages], "refused": [found.refused]}
+            np.save(statistic, total.statistic, allow_pickle=False)
+            columns = {"statistic": [statistic.getvalue()], "messages": [total.messages], "refused": [total.refused]}
             yield pa.RecordBatch.from_pydict(columns)
 
     return run
 
 
 def accumulate_counts(
-    mechanism: Mechanism, reading: Estimator | None, wire: Bytes, counts: Integers
+    mechanism: Mechanism, estimator: Estimator | None, wire: Bytes, counts: Integers
 ) -> AccumulatedStatistic:
     """Returns the statistic of messages with these counts.
 
@@ -538,14 +540,14 @@ def accumulate_counts(
     """
     good = mechanism.valid(wire)
     refused, wire, counts = int(counts[~good].sum()), wire[good], counts[good]
-    server = mechanism.estimator if reading is None else reading
-    found = AccumulatedStatistic(np.asarray(server.accumulate(mechanism.unpack(wire[:0]))), 0, refused)
+    estimator_used = mechanism.estimator if estimator is None else estimator
+    total = AccumulatedStatistic(np.asarray(estimator_used.accumulate(mechanism.unpack(wire[:0]))), 0, refused)
     for bit in range(int(counts.max(initial=0)).bit_length()):
-        chosen = wire[(counts >> bit) & 1 == 1]
-        if len(chosen):
-            once = np.asarray(server.accumulate(mechanism.unpack(chosen)))
-            found += AccumulatedStatistic(once * once.dtype.type(1 << bit), len(chosen) << bit, 0)
-    return found
+        selected = wire[(counts >> bit) & 1 == 1]
+        if len(selected):
+            statistic = np.asarray(estimator_used.accumulate(mechanism.unpack(selected)))
+            total += AccumulatedStatistic(statistic * statistic.dtype.type(1 << bit), len(selected) << bit, 0)
+    return total
 
 
 # --- A data frame as a table ---
@@ -574,7 +576,7 @@ class FrameTable(Table):
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         raise ValueError(
-            "input: the rows of a data frame are not read here; choose, drop or gather them in Spark before, and "
+            "input: the rows of a data frame are not read here; choose, drop or gather them in Spark first, and "
             "use --engine spark."
         )
 
@@ -614,8 +616,8 @@ class FrameTable(Table):
         rows, problem = check_values(self._count_distinct(column) or values, column)
         if problem is not None:
             # The distinct values do not show how many rows hold them.
-            _, told = check_values(values, column)
-            raise ValueError(f"{self.title}, {told or problem}")
+            _, row_problem = check_values(values, column)
+            raise ValueError(f"{self.title}, {row_problem or problem}")
         return rows
 
     def _count_distinct(self, column: ColumnReader) -> DataFrame | None:

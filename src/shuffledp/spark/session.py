@@ -51,7 +51,7 @@ CLASSIC_API = {"spark.api.mode": "classic"}
 LOCAL_SETTINGS = {**AUTHENTICATION, **ENCRYPTED_NETWORK, **LOOPBACK, "spark.eventLog.enabled": "false"}
 """Settings on this machine.
 
-They do not include the secret: Spark generates one for each session and shows it to nobody, whereas everything set
+They do not include the secret: Spark generates one for each session and keeps it secret, whereas everything set
 before its process starts is visible in the list of processes.
 """
 SECRET_SETTING = "spark.authenticate.secret"
@@ -105,7 +105,7 @@ def find_running_session() -> SparkSession | None:
 
 
 def create_sibling_session(session: SparkSession, master: str | None) -> SparkSession:
-    """Returns a session on the same Spark as somebody else's, with its own settings for queries.
+    """Returns a session beside somebody else's on the same Spark, with its own settings for queries.
 
     Raises EngineError if a key would not be safe there. The other session is not changed, and its owner stops it.
     """
@@ -175,20 +175,19 @@ def check_safe(session: SparkSession) -> None:
     if context._jsc is None:
         raise EngineError("spark: expected a session that runs, got one that was stopped; start another.")
     settings = dict(context.getConf().getAll())
-    lacking = find_missing_settings(settings)
-    if lacking:
-        wanted = ", ".join(f"{name}={value}" for name, value in lacking.items())
+    missing = find_missing_settings(settings)
+    if missing:
+        listed = ", ".join(f"{name}={value}" for name, value in missing.items())
         raise EngineError(
-            f"spark: expected a session that keeps the job's key, got one on {context.master} without {wanted}; "
+            f"spark: expected a session that keeps the job's key, got one on {context.master} without {listed}; "
             "set this where it is configured, or use --engine embedded."
         )
     secret = settings.get(SECRET_SETTING, "")
     assert context._jvm is not None, "a session that runs has a process"
     if secret and secret in (context._jvm.System.getProperty("sun.java.command") or ""):
         raise EngineError(
-            f"spark: expected a secret that nobody else can read, but {SECRET_SETTING} stands in the command line of "
-            f"Spark's "
-            "process; set it in spark-defaults.conf instead."
+            f"spark: expected a secret that nobody else can read, but {SECRET_SETTING} is in the command line of "
+            "Spark's process; set it in spark-defaults.conf instead."
         )
 
 
@@ -221,6 +220,6 @@ def convert_spark_errors(step: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = (line for line in reversed(lines) if "Error: " in line or "Exception: " in line)
-        reason = next(told, lines[0] if lines else "no reason given")
+        errors = (line for line in reversed(lines) if "Error: " in line or "Exception: " in line)
+        reason = next(errors, lines[0] if lines else "no reason given")
         raise EngineError(f"spark: {step} failed: {reason.rstrip('.')}.") from error

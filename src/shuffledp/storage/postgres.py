@@ -56,7 +56,7 @@ class PostgresSession:
             # Already a transaction, in one network message instead of three.
             return [self.execute(*statements[0])]
         with self._use_connection() as connection, connection.transaction():
-            return [connection.execute(text.encode(), told).rowcount for text, told in statements]
+            return [connection.execute(text.encode(), parameters).rowcount for text, parameters in statements]
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp._core import __version__
 from shuffledp._core.errors import ShuffledpError
-from shuffledp._core.version import __version__
 
 FIRST_VERSION = 1
 """The version of a store that records none."""

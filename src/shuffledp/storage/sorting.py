@@ -1,7 +1,7 @@
 """External sorting of messages: sorted runs on disk, then a merge of one range of values after another.
 
-The ends of the ranges are sampled evenly from the sorted runs, so that each range fits into memory. A value too
-frequent for that is itself such an end; it is repeated without being read.
+The ends of the ranges are sampled evenly from the sorted runs, so that each range fits into memory. A value that is too
+frequent for that is itself an end of ranges; it is repeated without being read.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _fill_runs(batches: Iterable[Bytes], width: int) -> Iterator[Bytes]:
 
 
 def _choose_range_ends(samples: list[ByteStrings], size: int) -> list[bytes]:
-    """Returns distinct messages, in order, with about RANGE_BYTES of messages from each to the next."""
+    """Returns distinct messages, in order, with about MERGE_BYTES of messages from each to the next."""
     every = np.sort(np.concatenate(samples))
     ranges = -(-size // MERGE_BYTES)
     chosen = np.unique(every[np.arange(1, ranges) * len(every) // ranges])

@@ -1,13 +1,13 @@
 """The base class of tasks, the quantities that a task reports, and their post-processing.
 
-A task says what is estimated from which users. Its class holds everything about it: the public domain, the mechanisms
-that can do it and the settings they get, the data for which errors are stated, how a column becomes values and an
-estimate becomes rows of the report, and how the task is serialised. ``registry.TASKS`` lists the classes.
+A task is a question about the users. Its class holds everything about it: the public domain, the suitable mechanisms
+and their settings, the data for which errors are stated, the conversion of columns to values and of estimates to rows
+of the report, and serialisation. ``registry.TASKS`` lists the classes.
 
 Post-processing on request replaces estimates by the nearest values that the true ones could have. The true values lie
-in a closed convex set that is known beforehand, and projection onto a convex set brings no two points farther apart: so
-the nearest point of that set is never farther from the true values than the estimate is, whatever the data and the
-noise. It costs no privacy, but the results are no longer unbiased and have no intervals.
+in a known closed convex set, and a projection onto it never increases a distance: the projected estimate is at most as
+far from the true values as the estimate itself, whatever the data and the noise. It costs no privacy, but the results
+are no longer unbiased and have no intervals.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def cumulative_shape(users: int) -> Shape:
 
 
 def are_labels_ordered(names: tuple[str, ...] | None) -> bool:
-    """Returns True if the labels are increasing numbers or dates, or are absent: not merely the order of a list.
+    """Returns True if the labels are increasing numbers or dates, or if there are none.
 
     >>> [are_labels_ordered(labels) for labels in (("1", "2", "10"), ("2026-01-31", "2026-02-01"), ("tea", "milk"))]
     [True, True, False]
@@ -113,7 +113,7 @@ class Quantity:
         standard_error: Standard error of each estimate.
         low: Lower ends of the confidence intervals.
         high: Upper ends of the confidence intervals.
-        question: Name of the survey question that it answers.
+        question: Name of the question, if the task is a survey.
         shape: Public bounds on the true values.
         adjusted: Values after post-processing, if that was requested. All other fields describe the estimates before
             it.
@@ -143,10 +143,9 @@ class Quantity:
 
 NON_NEGATIVE, ADDS_UP, CONSISTENT = "non-negative", "adds-up", "consistent"
 POST_PROCESSING_METHODS = {
-    NON_NEGATIVE: "counts below 0 are moved to 0",
-    ADDS_UP: "all counts are moved by the same, so that they add up to the users",
-    CONSISTENT: "they are the nearest values that such users could have: none below the least or above the largest, "
-    "and what must add up does",
+    NON_NEGATIVE: "counts below 0 are set to 0",
+    ADDS_UP: "all counts are shifted by the same amount, so that they add up to the number of users",
+    CONSISTENT: "they are the nearest possible values: within the known bounds, and with the known totals",
 }
 """Descriptions of the methods of post-processing."""
 
@@ -159,20 +158,18 @@ def check_post_processing(who: str, way: str, possible: Sequence[str], task: str
         )
     if way not in possible:
         raise ValueError(
-            f"{who}: --post {way} does not go with the task {task!r}, whose estimates are not bound so; "
+            f"{who}: --post {way} does not go with the task {task!r}, whose estimates have no such constraint; "
             f"take --post {' or '.join(possible)}."
         )
 
 
 def post_process_quantity(quantity: Quantity, way: str) -> Floats | None:
     """Post-processes one quantity by itself; returns None if the method does not apply to it."""
-    shape, value = quantity.shape, quantity.value
+    shape, value, total = quantity.shape, quantity.value, quantity.shape.total
     if way == CONSISTENT:
-        return (
-            np.clip(value, shape.least, shape.most) if shape.total is None else project_to_simplex(value, shape.total)
-        )
+        return np.clip(value, shape.least, shape.most) if total is None else project_to_simplex(value, total)
     if way == ADDS_UP:
-        return None if shape.total is None else np.asarray(value + (shape.total - value.sum()) / len(value))
+        return None if total is None else np.asarray(value + (total - value.sum()) / len(value))
     return None if shape.kind in (NUMBERS, COORDINATES) else np.maximum(value, 0.0)
 
 
@@ -182,11 +179,13 @@ def project_to_simplex(value: Floats, total: float) -> Floats:
     >>> project_to_simplex(np.array([60.0, 50.0, -20.0]), 100.0).tolist()
     [55.0, 45.0, 0.0]
     """
+    if total <= 0:
+        return np.zeros_like(value)
     falling = np.sort(value)[::-1]
-    taken = (np.cumsum(falling) - total) / np.arange(1, len(value) + 1)
-    # Index of the last of the largest values that stays above 0.
-    last = int(np.flatnonzero(falling > taken)[-1]) if total > 0 else 0
-    return np.maximum(value - taken[last], 0.0) if total > 0 else np.zeros_like(value)
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(value) + 1)
+    # Only the largest values stay positive: the last of them determines the shift.
+    shift = float(shifts[np.flatnonzero(falling > shifts)[-1]])
+    return np.maximum(value - shift, 0.0)
 
 
 SAMPLE_SEED = 0
@@ -203,7 +202,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Needs:
-    """The target and the limits of a plan, from which some tasks derive settings of their own.
+    """The target and the limits of a plan, from which some tasks derive settings.
 
     Args:
         users: Number of users in a round.
@@ -236,25 +235,25 @@ class Task(ABC):
 
     name: ClassVar[str]
     mechanism_tasks: ClassVar[tuple[str, ...]]
-    """The values of ``Mechanism.task`` of the mechanisms that can do it."""
+    """The values of ``Mechanism.task`` of suitable mechanisms."""
     data_description: ClassVar[str]
-    """Description of the users for whom the error is stated."""
+    """Description of the users for whom errors are stated."""
     unit: ClassVar[str]
     """Unit of the error."""
     is_average: ClassVar[bool] = False
     """True if a mean is estimated, which more users make more accurate; False for a sum over users."""
     allows_shuffler_noise: ClassVar[bool] = False
-    """True if a plan may let the shuffler draw noise that either the users or the shuffler can draw."""
+    """True if a plan may let the shuffler draw noise that otherwise the users draw."""
     parameters: ClassVar[tuple[str, ...]] = ()
     """The attributes that, besides the domain, determine the task: fields of its document."""
     accepted_options: ClassVar[tuple[str, ...]]
-    """The command-line options that it takes."""
+    """The command-line options of the task."""
     takes_lists: ClassVar[bool] = False
     """True if a user holds several values, which may be spread over several rows."""
     is_numeric: ClassVar[bool] = False
-    """True if users hold numbers: then a text such as "nan" is a missing value."""
+    """True if users hold numbers; a text such as "nan" is then a missing value."""
     supports_subsampling: ClassVar[bool] = False
-    """True if its errors and intervals are known when only a random sample of the users answers."""
+    """True if errors and intervals are known if only a random sample of the users answers."""
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -332,30 +331,29 @@ class Task(ABC):
         size, most = self.domain.size, getattr(mechanism, "options", math.inf)
         if size is not None and size > most:
             raise ValueError(f"{PLAN_PREFIX}: {mechanism.name} has room for {most} options, but the domain has {size}.")
-        settings, told = mechanism.settings(), self.mechanism_settings_for(mechanism)
         self._check_table_rows(mechanism, size)
+        settings, expected = mechanism.settings(), self.mechanism_settings_for(mechanism)
         for name in ("options", "keys"):
-            if settings.get(name, size) not in (size, told.get(name, size)):
-                has = "numbers" if size is None else f"{size} options"
+            if settings.get(name, size) not in (size, expected.get(name, size)):
+                contents = "numbers" if size is None else f"{size} options"
                 raise ValueError(
-                    f"{PLAN_PREFIX}: {mechanism.name} has {name} = {settings[name]}, but the domain has {has}."
+                    f"{PLAN_PREFIX}: {mechanism.name} has {name} = {settings[name]}, but the domain has {contents}."
                 )
         for name in ("dimension", "items"):
-            wanted = told.get(name)
-            if wanted is not None and settings.get(name, wanted) != wanted:
-                raise ValueError(
-                    f"{PLAN_PREFIX}: {mechanism.name} has {name} = {settings[name]}, but the task has {name} = "
-                    f"{wanted}."
-                )
+            number = expected.get(name)
+            if number is not None and settings.get(name, number) != number:
+                found = f"{mechanism.name} has {name} = {settings[name]}"
+                raise ValueError(f"{PLAN_PREFIX}: {found}, but the task has {name} = {number}.")
 
     @staticmethod
     def _check_table_rows(mechanism: Mechanism, size: int | None) -> None:
         """Raises ValueError if a mechanism given as a table has another number of rows than the domain has values."""
-        if mechanism.table_setting:
-            rows = len(mechanism.settings()[mechanism.table_setting])
-            if rows != size:
-                table = f"{mechanism.name} has {rows} rows of {mechanism.table_setting}"
-                raise ValueError(f"{PLAN_PREFIX}: {table}, but the domain has {size} options.")
+        name = mechanism.table_setting
+        rows = len(mechanism.settings()[name]) if name else size
+        if rows != size:
+            raise ValueError(
+                f"{PLAN_PREFIX}: {mechanism.name} has {rows} rows of {name}, but the domain has {size} options."
+            )
 
     def choose_settings(self, needs: Needs) -> Task:
         """Returns this task with the settings that a plan chooses.
@@ -407,13 +405,13 @@ class Task(ABC):
 
     @abstractmethod
     def representative_values(self, mechanism: Mechanism) -> Array:
-        """Returns representative users, for whom errors are stated.
+        """Returns the values of representative users, for whom errors are stated.
 
         Args:
-            mechanism: Mechanism that they use.
+            mechanism: Mechanism that is used.
 
         Returns:
-            Their values, in the unit of the mechanism.
+            The values, in the unit of the mechanism.
         """
 
     @abstractmethod
@@ -485,8 +483,8 @@ class Task(ABC):
     ) -> float:
         """Returns the root mean square error for ``users`` with the data of ``representative_values``.
 
-        Users answer independently: the variance of a sum over users is proportional to their number, that of a mean to
-        its reciprocal. So a few users determine it for any number.
+        Since users answer independently, the variance of a sum over users is proportional to their number, and that of
+        a mean to its reciprocal: the variance for a few users determines it for any number.
 
         Args:
             mechanism: Mechanism that is used.
@@ -525,7 +523,7 @@ class Task(ABC):
         Args:
             mechanism: Mechanism that is used.
             estimate: Estimate of the mechanism.
-            held: True values, such as the number of users with each option.
+            held: True values, in the unit of the estimate.
             confidence: Confidence of the intervals.
 
         Returns:
@@ -536,7 +534,7 @@ class Task(ABC):
         return scale * (estimate.value - held), scale * estimate.margin_towards(held, confidence)
 
     def central_factor(self) -> float:
-        """The ratio of a curator's error for this task to their error for one noisy number."""
+        """Returns the ratio of a curator's error for this task to the error of one noisy number."""
         return 1.0
 
     def curator_statistics(self, users: int) -> Iterable[tuple[Sensitivity, float]]:
@@ -551,14 +549,13 @@ class Task(ABC):
         return [(self.sensitivity(users), self.central_factor())]
 
     def can_draw_estimates(self, mechanism: Mechanism) -> bool:
-        """Returns True if estimates for ``compute_errors_and_margins`` can be drawn from their law without drawing
-        messages.
+        """Returns True if estimates can be drawn from their law, without messages.
 
         Args:
             mechanism: Mechanism that is used.
 
         Returns:
-            True if they can.
+            True if they can be drawn, as ``compute_errors_and_margins`` takes them.
         """
         return isinstance(mechanism.estimator, SimulableEstimator)
 
@@ -576,13 +573,13 @@ class Task(ABC):
         return [(self, mechanism, 1.0)]
 
     def ranking_remark(self, offered: Sequence[Mechanism]) -> str:
-        """Returns a remark about a comparison of mechanisms, besides their errors.
+        """Returns a remark below a ranking of mechanisms.
 
         Args:
-            offered: Mechanisms that are listed side by side.
+            offered: Mechanisms of the ranking.
 
         Returns:
-            Sentences for the ranking; empty if there is nothing to say.
+            Sentences; empty if there is nothing to remark.
         """
         del offered
         return ""
@@ -601,7 +598,7 @@ class Task(ABC):
         return {}
 
     def describe_promises(self, promise: Mapping[str, float]) -> list[tuple[str, str]]:
-        """Describes the guarantees of a plan in words.
+        """Describes the guarantees of a plan.
 
         Args:
             promise: Guarantees as ``promises`` returns them.
@@ -648,7 +645,7 @@ class Task(ABC):
 
         Args:
             column: Reader of the column, with its rules.
-            array: Rows; if several columns are read, a row is a struct of them.
+            array: Rows; structs if several columns are read.
 
         Returns:
             One value for each row.
@@ -671,7 +668,7 @@ class Task(ABC):
         """
 
     post: ClassVar[tuple[str, ...]] = (NON_NEGATIVE, CONSISTENT)
-    """The methods of post-processing that it offers."""
+    """The available methods of post-processing."""
 
     def post_process(
         self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
@@ -692,7 +689,7 @@ class Task(ABC):
 
     @property
     def has_next_round(self) -> bool:
-        """True if another round may follow, with a plan that this one writes."""
+        """True if another round may follow, whose plan depends on the results of this one."""
         return False
 
     def build_next_task(self, estimate: Estimate) -> Task | None:
@@ -708,7 +705,7 @@ class Task(ABC):
         return None
 
     def parse_options(self, who: str, options: Any) -> Integers:
-        """Returns the numbers of options that a caller wants estimates of.
+        """Returns the numbers of the options that are to be estimated.
 
         Args:
             who: Prefix of error messages.
@@ -733,7 +730,7 @@ class Task(ABC):
         Returns:
             The number of users with each of these options.
         """
-        raise NotImplementedError(f"{self.name}: nobody can have asked for options.")
+        raise NotImplementedError(f"{self.name}: single options are not estimated.")
 
     def option_quantities(self, options: Integers, estimate: Estimate, confidence: float) -> list[Quantity]:
         """Converts an estimate of some options to the rows of the report.
@@ -746,26 +743,26 @@ class Task(ABC):
         Returns:
             The reported quantities.
         """
-        raise NotImplementedError(f"{self.name}: nobody can have asked for options.")
+        raise NotImplementedError(f"{self.name}: single options are not estimated.")
 
     # --- Serialisation ---
 
     def to_document(self) -> dict[str, Any]:
         """Returns the JSON document of the task: its name, its domain and its parameters."""
-        own = {name: getattr(self, name) for name in self.parameters}
-        return {"name": self.name, "domain": self.domain.to_document(), **own}
+        parameters = {name: getattr(self, name) for name in self.parameters}
+        return {"name": self.name, "domain": self.domain.to_document(), **parameters}
 
     @classmethod
     def document_fields(cls) -> tuple[str, ...]:
-        """The fields of its document besides the name."""
+        """Returns the fields of the document besides the name."""
         return ("domain", *cls.parameters)
 
     @classmethod
-    def from_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
+    def from_document(cls, document: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
         """Reads the task from its document.
 
         Args:
-            told: The ``document_fields`` of the document.
+            document: The ``document_fields`` of the document.
             read: Function that reads the document of another task.
 
         Returns:
@@ -775,7 +772,7 @@ class Task(ABC):
             ValueError: If a field is invalid.
         """
         del read
-        return cls.from_domain(parse_domain(told["domain"]), {name: told[name] for name in cls.parameters})
+        return cls.from_domain(parse_domain(document["domain"]), {name: document[name] for name in cls.parameters})
 
     @classmethod
     @abstractmethod

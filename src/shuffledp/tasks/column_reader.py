@@ -1,7 +1,7 @@
 """Reading users' values from the columns of a table, and the errors for values that cannot be read.
 
-Every value must be in the task's public domain: any other stops a collection before anything is encoded, unless a
-public rule says how to treat it.
+A value outside the task's public domain stops a collection before anything is encoded, unless a public rule says how to
+treat it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 KEY_VALUE_SEPARATOR = ":"
 """Separator of a key and its number in a cell of text."""
-MISSING_ROWS_HINT = "say what becomes of such rows (--missing)"
+MISSING_ROWS_HINT = "choose a treatment of such rows (--missing)"
 
 
 class BadRow(ValueError):
-    """An input error, with the index of the first bad row, from 0; None if no row is at fault."""
+    """An input error, with the index of the first bad row, from 0; None if the error is not in a row."""
 
     def __init__(self, sentence: str, row: int | None = None) -> None:
         super().__init__(sentence)
@@ -51,7 +51,7 @@ class BadRow(ValueError):
 
 @dataclass
 class Tally:
-    """Counts of the values that a rule changed, for nobody but the holder of the raw data."""
+    """Counts of the values that a rule changed; only the holder of the raw data may see them."""
 
     clipped: int = 0
     shortened: int = 0
@@ -62,7 +62,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Reader of the one or several columns of a collection; several are one array of structs.
+    """Reader of the columns of a collection; several columns are an array of structs.
 
     Args:
         names: Names of the columns.
@@ -126,15 +126,15 @@ class ColumnReader:
         return BadRow(f"{self.title}: {sentence}.", None if bad is None else int(np.argmax(bad)))
 
     def check_values(self, values: Any, check: Callable[[Any], Array] | None = None, hint: str = "") -> Array:
-        """Applies ``check``, by default the mechanism's own; ``hint`` tells what to do about a refused value."""
-        judge = check or self.mechanism.check
+        """Applies ``check``, by default the mechanism's; ``hint`` says what to do about a rejected value."""
+        check = check or self.mechanism.check
         try:
-            return judge(values)
+            return check(values)
         except (ValueError, TypeError) as error:
             # The error of the mechanism may contain a user's value.
-            expected, found, _ = str(error).partition(", got ")
-            sentence = f"{self.title}: {f'{expected}, got others{hint}.' if found else expected}"
-            raise BadRow(sentence, _find_first_bad_row(judge, values)) from None
+            expected, got, _ = str(error).partition(", got ")
+            sentence = f"{self.title}: {f'{expected}, got others{hint}.' if got else expected}"
+            raise BadRow(sentence, _find_first_bad_row(check, values)) from None
 
     def require_values(self, array: pa.Array, *, numeric: bool = False) -> pa.Array:
         """Returns the array; raises BadRow if a row has no value."""
@@ -159,16 +159,13 @@ class ColumnReader:
             raise self.build_error(f"expected texts from the plan's categories, got {array.type}")
         numbers, bad = value_parsing.find_label_indices(value_parsing.format_labels(array), labels)
         if bad.any():
-            wanted = f"expected one of the plan's {len(labels)} categories"
+            # Entries of lists may have been read from texts.
+            hint = "" if rows is None else f"; entries are separated by {self.rules.separator!r} (--separator)"
             raise self.build_error(
-                f"{wanted}{_format_bad_count(bad)}{self._separator_hint(array, rows)}",
+                f"expected one of the plan's {len(labels)} categories{_format_bad_count(bad)}{hint}",
                 _rows_with_bad_entries(bad, rows),
             )
         return numbers
-
-    def _separator_hint(self, array: pa.Array, rows: Integers | None) -> str:
-        """Returns a hint for lists that were read from texts."""
-        return f"; entries are divided by {self.rules.separator!r} (--separator)" if rows is not None else ""
 
     def _replace_missing(self, array: pa.Array, labels: tuple[str, ...] | None) -> pa.Array:
         """Replaces missing values by their category if that is the rule; otherwise raises BadRow if there are any."""
@@ -181,41 +178,37 @@ class ColumnReader:
             raise self.build_error(
                 f"expected a plan with the category {MISSING_CATEGORY!r} for rows without a value, got none"
             )
-        told = value_parsing.format_labels(array)
-        return pc.if_else(
-            pa.array(value_parsing.find_missing(array, self.rules.gaps, numeric=False)),
-            pa.scalar(MISSING_CATEGORY, told.type),
-            told,
-        )
+        texts = value_parsing.format_labels(array)
+        missing = pa.array(value_parsing.find_missing(array, self.rules.gaps, numeric=False))
+        return pc.if_else(missing, pa.scalar(MISSING_CATEGORY, texts.type), texts)
 
     def _read_domain_integers(self, array: pa.Array, rows: Integers | None) -> Array:
-        """Returns integers of the domain; a mechanism may have more options: trees are padded to a power of two."""
+        """Returns integers of the domain, though a mechanism may have more options: trees are padded."""
         if not (value_parsing.is_numeric(array) or value_parsing.is_text(array.type)):
             raise self.build_error(f"expected whole numbers from 0 on, got {array.type}")
         numbers, bad = value_parsing.parse_integers(array)
         size = self.task.domain.size
         bad = bad | (numbers < 0) | ((numbers >= size) if size is not None else False)
         if bad.any():
-            most = "on" if size is None else f"to {size - 1}"
+            range_end = "on" if size is None else f"to {size - 1}"
             raise self.build_error(
-                f"expected whole numbers from 0 {most}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, rows)
+                f"expected whole numbers from 0 {range_end}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, rows)
             )
         return numbers
 
     def read_scaled_numbers(self, array: pa.Array, interval: Interval, rows: Integers | None = None) -> Floats:
         """Returns numbers of the public interval, rescaled to the mechanism's range."""
-        found = self.clip_numbers(
-            self.read_numbers(array, f"from {interval.low:g} to {interval.high:g}", rows), interval
-        )
-        outside = ~((found >= interval.low) & (found <= interval.high))
+        limits = f"from {interval.low:g} to {interval.high:g}"
+        numbers = self.clip_numbers(self.read_numbers(array, limits, rows), interval)
+        outside = ~((numbers >= interval.low) & (numbers <= interval.high))
         if outside.any():
             raise self.build_error(
-                f"expected numbers from {interval.low:g} to {interval.high:g}{_format_bad_count(outside)}; "
-                f"clip them (--clip), or plan for a wider domain",
+                f"expected numbers {limits}{_format_bad_count(outside)}; clip them (--clip), or plan for a wider "
+                f"domain",
                 _rows_with_bad_entries(outside, rows),
             )
         low, high = self.mechanism.value_range
-        share = (found - interval.low) / (interval.high - interval.low)
+        share = (numbers - interval.low) / (interval.high - interval.low)
         return np.asarray(np.clip(low + share * (high - low), low, high))
 
     def read_numbers(self, array: pa.Array, which: str, rows: Integers | None = None) -> Floats:
@@ -223,14 +216,14 @@ class ColumnReader:
         array = value_parsing.decode_array(array)
         if not (value_parsing.is_numeric(array) or value_parsing.is_text(array.type)):
             raise self.build_error(f"expected numbers {which}, got {array.type}")
-        found, bad = value_parsing.parse_floats(self.require_values(array, numeric=True))
+        numbers, bad = value_parsing.parse_floats(self.require_values(array, numeric=True))
         if bad.any():
-            told = f"got a text that is no number in {_format_share(bad)}; numbers are written as 1234.5"
-            raise self.build_error(f"expected numbers {which}, {told}", _rows_with_bad_entries(bad, rows))
-        return found
+            got = f"got other text in {_format_share(bad)}; numbers are written as 1234.5"
+            raise self.build_error(f"expected numbers {which}, {got}", _rows_with_bad_entries(bad, rows))
+        return numbers
 
     def clip_numbers(self, numbers: Floats, interval: Interval) -> Floats:
-        """Clips numbers to the interval if that is the rule; infinite ones stay and are refused later."""
+        """Clips numbers to the interval if that is the rule; infinite ones are left for the caller to reject."""
         if not self.rules.clip:
             return numbers
         moved = np.where(np.isfinite(numbers), np.clip(numbers, interval.low, interval.high), numbers)
@@ -260,22 +253,20 @@ class ColumnReader:
 
     def read_vectors(self, array: pa.Array, intervals: Sequence[Interval]) -> Floats:
         """Returns a number of each interval per row, from as many columns, from lists, or from a column of numbers."""
+        count = len(intervals)
         if len(self.names) > 1:
-            found = [
-                self.read_scaled_numbers(part, each) for part, each in zip(array.flatten(), intervals, strict=True)
-            ]
-            return np.stack(found, axis=1)
-        if len(intervals) == 1 and not value_parsing.is_list(array.type):
-            return self.read_scaled_numbers(array, intervals[0]).reshape(-1, 1)
-        sizes, entries = self.read_lists(array)
-        wrong = sizes != len(intervals)
-        if wrong.any():
-            raise self.build_error(f"expected {len(intervals)} numbers in every row, got lists of other lengths", wrong)
-        every = np.arange(len(sizes))
-        parts = [entries.take(every * len(intervals) + place) for place in range(len(intervals))]
-        return np.stack(
-            [self.read_scaled_numbers(part, each) for part, each in zip(parts, intervals, strict=True)], axis=1
-        )
+            parts = array.flatten()
+        elif count == 1 and not value_parsing.is_list(array.type):
+            parts = [array]
+        else:
+            sizes, entries = self.read_lists(array)
+            if (sizes != count).any():
+                raise self.build_error(
+                    f"expected {count} numbers in every row, got lists of other lengths", sizes != count
+                )
+            parts = [entries.take(np.arange(len(sizes)) * count + place) for place in range(count)]
+        coordinates = zip(parts, intervals, strict=True)
+        return np.stack([self.read_scaled_numbers(part, interval) for part, interval in coordinates], axis=1)
 
     def read_sets(self, array: pa.Array, labels: tuple[str, ...] | None, most: int) -> tuple[Integers, Integers]:
         """Returns the number of distinct options of each row, at most ``most``, and all of them."""
@@ -290,14 +281,14 @@ class ColumnReader:
         return np.bincount(owners[kept], minlength=len(sizes)), numbers[kept]
 
     def _replace_missing_lists(self, array: pa.Array) -> pa.Array:
-        """Replaces a missing list by a list with the category of missing values."""
+        """Replaces each missing list by one with the category of missing values."""
         import pyarrow as pa
 
         gaps = value_parsing.find_missing(array, self.rules.gaps, numeric=False)
         if not value_parsing.is_text(array.type):
-            own = pa.array([[MISSING_CATEGORY]], pa.list_(pa.string()))
-            whole = pa.concat_arrays([array.cast(pa.list_(pa.string())), own])
-            return whole.take(pa.array(np.where(gaps, len(array), np.arange(len(array)))))
+            replacement = pa.array([[MISSING_CATEGORY]], pa.list_(pa.string()))
+            lists = pa.concat_arrays([array.cast(pa.list_(pa.string())), replacement])
+            return lists.take(pa.array(np.where(gaps, len(array), np.arange(len(array)))))
         return self._replace_missing(array, (MISSING_CATEGORY,))
 
     def read_pairs(
@@ -314,8 +305,8 @@ class ColumnReader:
         if value_parsing.is_text(entries.type):
             keys, numbers, bad = value_parsing.split_pairs(entries, KEY_VALUE_SEPARATOR)
             if bad.any():
-                wanted = f"expected pairs such as key{KEY_VALUE_SEPARATOR}2.5, divided by {self.rules.separator!r}"
-                raise self.build_error(f"{wanted}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, owners))
+                expected = f"expected pairs such as key{KEY_VALUE_SEPARATOR}2.5, separated by {self.rules.separator!r}"
+                raise self.build_error(f"{expected}{_format_bad_count(bad)}", _rows_with_bad_entries(bad, owners))
         elif pa.types.is_struct(entries.type) and entries.type.num_fields == 2:
             keys, numbers = self.require_values(entries).flatten()
         else:
@@ -359,8 +350,8 @@ class ColumnReader:
         if longer.any() and self.rules.longer != SAMPLE:
             rows = f"{int(longer.sum()):,} of {len(sizes):,} rows"
             raise self.build_error(
-                f"expected at most {most} items in every row, got more in {rows}; plan for more (--items), or have "
-                f"some drawn (--longer sample)",
+                f"expected at most {most} items in every row, got more in {rows}; plan for more (--items), or draw a "
+                f"sample (--longer sample)",
                 longer,
             )
         self.tally.shortened += int(longer.sum())
@@ -368,7 +359,7 @@ class ColumnReader:
 
 
 def _find_first_bad_row(check: Callable[[Any], Array], values: Any) -> int:
-    """Finds the first row that the check refuses, by bisection."""
+    """Returns the first row that the check rejects, by bisection."""
     low, high = 0, len(values) if hasattr(values, "__len__") else 0
     while high - low > 1:
         middle = (low + high) // 2
@@ -390,7 +381,7 @@ def _rows_with_bad_entries(bad: Bools, rows: Integers | None) -> Bools:
 
 
 def _format_bad_count(bad: Bools) -> str:
-    """Describes the bad values by their number only, never by their content."""
+    """Returns the end of an error message: the number of bad values, never their content."""
     return f", got something else in {_format_share(bad)}"
 
 
@@ -400,9 +391,9 @@ def _format_share(bad: Bools) -> str:
 
 # --- Dummy options for users with fewer items ---
 #
-# Some mechanisms need the same number of items from every user. Empty places are filled with dummy options, numbered
-# after those of the domain and as many as there are places, so that no user needs one twice. Real options are not
-# touched: the estimate of each is the same as if every user held that many items. Estimates of dummies are dropped.
+# Some mechanisms need the same number of items from every user. Empty places are filled with dummy options, which are
+# numbered after those of the domain; there are as many as places, so that no user needs one twice. Estimates of real
+# options are the same as if every user held that many items; those of dummies are dropped.
 
 
 NO_ITEM = -1
@@ -419,8 +410,8 @@ def fill_with_dummies(column: ColumnReader, options: Array, count: int, items: i
         return options
     empty = options == NO_ITEM
     if mechanism.settings().get("options", count) == count and empty.any():
-        short = empty.any(axis=1)
-        raise column.build_error(f"expected {items} items in every row, got fewer in {int(short.sum()):,} rows", short)
+        bad = empty.any(axis=1)
+        raise column.build_error(f"expected {items} items in every row, got fewer in {int(bad.sum()):,} rows", bad)
     return np.where(empty, count + np.arange(options.shape[1]), options)
 
 

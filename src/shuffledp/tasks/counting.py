@@ -1,4 +1,4 @@
-"""Tasks that count users: by yes or no, by one option of a public list, or by the options of a set."""
+"""Tasks that count users: those who say yes, or those with each option of a public list, one or several per user."""
 
 from __future__ import annotations
 
@@ -68,24 +68,23 @@ class Count(Sum):
         return super().read_values(column, pa.array(self._read_ones(column, array), pa.int8()))
 
     def _read_ones(self, column: ColumnReader, array: pa.Array) -> Array:
-        """Returns 1 for yes and 0 for no; raises BadRow if a row is neither."""
+        """Returns 1 for each yes and 0 for each no; raises BadRow for anything else."""
         import pyarrow.compute as pc
 
         array = value_parsing.decode_array(column.require_values(array))
         if value_parsing.is_text(array.type):
-            places, bad = value_parsing.find_label_indices(
-                pc.utf8_lower(value_parsing.trim(array)), tuple(YES_NO_VALUES)
-            )
-            found = np.array(list(YES_NO_VALUES.values()))[places]
+            texts = pc.utf8_lower(value_parsing.trim(array))
+            indices, bad = value_parsing.find_label_indices(texts, tuple(YES_NO_VALUES))
+            numbers = np.array(list(YES_NO_VALUES.values()))[indices]
         elif value_parsing.is_numeric(array):
-            found, bad = value_parsing.parse_floats(array)
-            bad = bad | ~np.isin(found, (0.0, 1.0))
+            numbers, bad = value_parsing.parse_floats(array)
+            bad = bad | ~np.isin(numbers, (0.0, 1.0))
         else:
             raise column.build_error(f"expected yes or no in every row, got {array.type}")
         if bad.any():
             rows = f"{int(bad.sum()):,} rows"
             raise column.build_error(f"expected yes, no, true, false, 1 or 0, got something else in {rows}", bad)
-        return found.astype(np.int8)
+        return numbers.astype(np.int8)
 
     def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
@@ -103,7 +102,7 @@ class Count(Sum):
     def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
         del parameters
         if domain != UNIT_INTERVAL:
-            raise ValueError(f"{TASK_PREFIX}: the task 'count' has the domain 0 to 1, got another.")
+            raise ValueError(f"{TASK_PREFIX}: the task 'count' has the domain 0 to 1, got another one.")
         return cls()
 
     @classmethod
@@ -116,7 +115,7 @@ class Count(Sum):
 
 
 STANDARD_ERROR_CONFIDENCE = 0.95
-"""The confidence at which standard errors are derived from intervals, whatever confidence is requested."""
+"""Confidence of the intervals from which standard errors are derived, whatever confidence is requested."""
 
 
 def count_quantity(labels: tuple[str, ...], estimate: Estimate, confidence: float) -> Quantity:
@@ -127,7 +126,7 @@ def count_quantity(labels: tuple[str, ...], estimate: Estimate, confidence: floa
 
 
 def standard_error(estimate: Estimate) -> Floats:
-    """Returns standard errors no smaller than the 95% intervals imply, so that those of counts near 0 are honest."""
+    """Returns standard errors that are at least those implied by the 95% intervals, which matters for counts near 0."""
     return np.maximum(
         estimate.standard_error,
         estimate.margin(STANDARD_ERROR_CONFIDENCE) / estimate.error_law.critical_value(STANDARD_ERROR_CONFIDENCE),
@@ -135,9 +134,9 @@ def standard_error(estimate: Estimate) -> Floats:
 
 
 MAX_SAMPLE_OPTIONS = 1 << 16
-"""Largest number of options over which representative users are spread one by one; beyond it, as many represent all."""
+"""Largest number of options of representative users; of more options, this number represents all."""
 MAX_TIMED_OPTIONS, REPRESENTATIVE_OPTIONS = 1 << 18, 10_000
-"""Largest number of options that are all estimated when a plan measures the time; beyond it, MOST_ASKED are."""
+"""Largest number of options that are all estimated to measure the time, and the number that represents more."""
 
 
 @dataclass(frozen=True, init=False)
@@ -208,13 +207,13 @@ class Frequency(Task):
     def standard_error(
         self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
     ) -> float:
-        # Of very many options some represent all: each is held by the same number of users on average.
+        # Some options represent all, since each is held by the same number of users on average.
         if self.count > MAX_SAMPLE_OPTIONS and variance is None:
             options = self._representative_options(REPRESENTATIVE_OPTIONS)
-            held = np.full(len(options), users / self.count)
-            known = mechanism.estimator.select(SelectedOptions(options)).variance_at_counts(held, users)
-            if known is not None:
-                return math.sqrt(max(0.0, float(np.mean(known))))
+            counts = np.full(len(options), users / self.count)
+            spread = mechanism.estimator.select(SelectedOptions(options)).variance_at_counts(counts, users)
+            if spread is not None:
+                return math.sqrt(max(0.0, float(np.mean(spread))))
         return super().standard_error(mechanism, users, variance)
 
     def sensitivity(self, users: int) -> Sensitivity:
@@ -243,25 +242,25 @@ class Frequency(Task):
         return count_shape(users, all_in_one=True, ordered=are_labels_ordered(self.domain.names))
 
     def parse_options(self, who: str, options: Any) -> Integers:
-        given = [options] if isinstance(options, str) else list(options)
-        if not given:
-            raise ValueError(f"{who}: expected at least one option to ask for, got none.")
-        numbers = np.array([self._find_option_number(who, option) for option in given], dtype=np.int64)
+        listed = [options] if isinstance(options, str) else list(options)
+        if not listed:
+            raise ValueError(f"{who}: expected at least one option, got none.")
+        numbers = np.array([self._find_option_number(who, option) for option in listed], dtype=np.int64)
         distinct, times = np.unique(numbers, return_counts=True)
         if len(distinct) < len(numbers):
-            twice = self.domain.label(int(distinct[times > 1][0]))
-            raise ValueError(f"{who}: expected options that are different, got {twice!r} twice.")
+            label = self.domain.label(int(distinct[times > 1][0]))
+            raise ValueError(f"{who}: expected different options, got {label!r} twice.")
         return numbers
 
     def _find_option_number(self, who: str, option: Any) -> int:
-        """Returns the number of an option from its label."""
-        known = self._option_numbers.get(str(option))
-        return self.domain.find_option_number(who, option) if known is None else known
+        """Returns the number of an option from its label or number."""
+        number = self._option_numbers.get(str(option))
+        return self.domain.find_option_number(who, option) if number is None else number
 
     @cached_property
     def _option_numbers(self) -> Mapping[str, int]:
-        """The numbers of the labels, if there are any."""
-        return {label: place for place, label in enumerate(self.domain.names or ())}
+        """The number of each label, if options have labels."""
+        return {label: number for number, label in enumerate(self.domain.names or ())}
 
     def option_true_counts(self, options: Integers, users: int) -> Integers:
         # As in ``true_counts``: the first options have one user more if the users cannot be divided evenly.
@@ -288,8 +287,8 @@ class Frequency(Task):
 class ItemSets(Frequency):
     """The number of users with each option, where every user holds a set of several options or none.
 
-    If a mechanism needs the same number of options from every user, it gets ``items`` dummy options more, which fill up
-    the sets: estimates stay unbiased.
+    If a mechanism needs the same number of options from every user, the sets are filled up with ``items`` additional
+    dummy options; estimates stay unbiased.
 
     Args:
         options: Public list of options, as for ``Frequency``.
@@ -336,8 +335,8 @@ class ItemSets(Frequency):
     def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        own = drop_dummies(estimate, self.count)
-        return super().compute_errors_and_margins(mechanism, own, held[: self.count], confidence)
+        estimate = drop_dummies(estimate, self.count)
+        return super().compute_errors_and_margins(mechanism, estimate, held[: self.count], confidence)
 
     def sensitivity(self, users: int) -> Sensitivity:
         changed = float(min(2 * self.items, self.count))

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from shuffledp._core import validation
 from shuffledp.tasks import value_parsing
 
 PLAN_PREFIX = "plan"
 TASK_PREFIX = "task"
-"""Prefixes of error messages: WHO for a plan, TASK for a task or domain, with or without a plan."""
+"""Prefixes of error messages about a plan, and about a task or domain."""
 MAX_TEXT_BYTES, MAX_NUMBER_BITS = 64, 64
-"""Largest length of a text and of a number that a search can find."""
+"""Largest lengths of a text and of a number that a search can find."""
 
 
 class Values(ABC):
     """Base class of the public domains of users' values."""
 
     kind: ClassVar[str]
-    """The kind of values in words: a task needs one kind."""
+    """The kind of values in words; each task needs a certain kind."""
 
-    @abstractmethod
     def to_document(self) -> dict[str, Any]:
-        """Returns the "domain" of a plan file."""
+        """Returns the "domain" of a plan file; by default the fields by their names."""
+        return dict(vars(self))
 
     @property
     def size(self) -> int | None:
@@ -65,10 +65,10 @@ class Values(ABC):
         """
         assert self.size is not None, "the options can be counted"
         if self.names is not None:
-            wanted = value_parsing.canonicalize(str(given))
-            for place, name in enumerate(self.names):
-                if value_parsing.canonicalize(name) == wanted:
-                    return place
+            names = [value_parsing.canonicalize(name) for name in self.names]
+            label = value_parsing.canonicalize(str(given))
+            if label in names:
+                return names.index(label)
             raise ValueError(f"{who}: expected a value of the domain, such as {self.names[0]!r}, got {str(given)!r}.")
         text = str(given).strip()
         if not text.isdecimal() or int(text) >= self.size:
@@ -80,7 +80,7 @@ class Values(ABC):
 class Categories(Values):
     """A public list of options; values are texts, and each must be in the list.
 
-    Spellings that look alike (Unicode's NFC and NFD, zero-width characters) are one option.
+    Spellings that look alike (Unicode's NFC and NFD, zero-width characters) are the same option.
 
     Args:
         labels: The options in the order of the estimate: at least two, all different, without invisible characters.
@@ -101,9 +101,9 @@ class Categories(Values):
     def __post_init__(self) -> None:
         if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
             raise TypeError(f"{TASK_PREFIX}: categories must be a list of texts, got {self.labels!r}.")
-        wrong = [label for label in self.labels if not isinstance(label, str)]
-        if wrong:
-            raise TypeError(f"{TASK_PREFIX}: categories must be texts, got {wrong[0]!r}.")
+        for label in self.labels:
+            if not isinstance(label, str):
+                raise TypeError(f"{TASK_PREFIX}: categories must be texts, got {label!r}.")
         object.__setattr__(self, "labels", value_parsing.check_names(TASK_PREFIX, tuple(self.labels)))
         validation.count(TASK_PREFIX, "the number of categories", len(self.labels), at_least=2)
 
@@ -144,9 +144,6 @@ class Options(Values):
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", validation.count(TASK_PREFIX, "count", self.count, at_least=2))
 
-    def to_document(self) -> dict[str, Any]:
-        return {"count": self.count}
-
     @property
     def size(self) -> int | None:
         return self.count
@@ -154,7 +151,7 @@ class Options(Values):
 
 @dataclass(frozen=True)
 class Interval(Values):
-    """Numbers from low to high, both included, in the users' own unit.
+    """Numbers from ``low`` to ``high``, both included, in the users' own unit.
 
     Args:
         low: Smallest number: public and finite.
@@ -175,17 +172,7 @@ class Interval(Values):
     kind = "numbers"
 
     def __post_init__(self) -> None:
-        low, high = (
-            validation.real(TASK_PREFIX, "low", self.low),
-            validation.real(TASK_PREFIX, "high", self.high, up=True),
-        )
-        if not 0.0 < high - low < math.inf:
-            raise ValueError(f"{TASK_PREFIX}: low must be below high and both finite, got {low!r} and {high!r}.")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-
-    def to_document(self) -> dict[str, Any]:
-        return {"low": self.low, "high": self.high}
+        _check_ends(self, "low", "high")
 
     @property
     def width(self) -> float:
@@ -195,7 +182,7 @@ class Interval(Values):
 
 @dataclass(frozen=True)
 class Intervals(Values):
-    """Vectors whose coordinates have an interval each, in their own units.
+    """Vectors with an interval for each coordinate, in its own unit.
 
     Args:
         low: Smallest number of each coordinate.
@@ -225,14 +212,15 @@ class Intervals(Values):
                     f"{TASK_PREFIX}: {name} must be a list of numbers, one for each coordinate, got {given!r}."
                 )
         if len(self.low) != len(self.high):
-            raise ValueError(f"{TASK_PREFIX}: expected as many low as high, got {len(self.low)} and {len(self.high)}.")
+            lengths = f"{len(self.low)} and {len(self.high)}"
+            raise ValueError(f"{TASK_PREFIX}: low and high must have equal lengths, got {lengths}.")
         ends = [Interval(low, high) for low, high in zip(self.low, self.high, strict=True)]
         object.__setattr__(self, "low", tuple(each.low for each in ends))
         object.__setattr__(self, "high", tuple(each.high for each in ends))
         if self.called is not None:
             object.__setattr__(self, "called", tuple(self.called))
             if len(self.called) != len(self.low) or not all(isinstance(name, str) for name in self.called):
-                raise ValueError(f"{TASK_PREFIX}: expected a name for each of {len(self.low)} coordinates, got others.")
+                raise ValueError(f"{TASK_PREFIX}: called must have a name for each of {len(self.low)} coordinates.")
 
     def to_document(self) -> dict[str, Any]:
         names = {} if self.called is None else {"names": list(self.called)}
@@ -305,17 +293,8 @@ class Area(Values):
     kind = "places"
 
     def __post_init__(self) -> None:
-        for low, high in (("west", "east"), ("south", "north")):
-            ends = [validation.real(TASK_PREFIX, name, getattr(self, name), up=name == high) for name in (low, high)]
-            if not 0.0 < ends[1] - ends[0] < math.inf:
-                raise ValueError(
-                    f"{TASK_PREFIX}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
-                )
-            object.__setattr__(self, low, ends[0])
-            object.__setattr__(self, high, ends[1])
-
-    def to_document(self) -> dict[str, Any]:
-        return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
+        _check_ends(self, "west", "east")
+        _check_ends(self, "south", "north")
 
 
 @dataclass(frozen=True)
@@ -338,8 +317,9 @@ class Strings(Values):
     kind = "strings"
 
     def __post_init__(self) -> None:
-        length = validation.count(TASK_PREFIX, "strings", self.length, at_most=MAX_TEXT_BYTES)
-        object.__setattr__(self, "length", length)
+        object.__setattr__(
+            self, "length", validation.count(TASK_PREFIX, "strings", self.length, at_most=MAX_TEXT_BYTES)
+        )
 
     def to_document(self) -> dict[str, Any]:
         return {"strings": self.length}
@@ -367,21 +347,38 @@ class Numbers(Values):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bits", validation.count(TASK_PREFIX, "bits", self.bits, at_most=MAX_NUMBER_BITS))
 
-    def to_document(self) -> dict[str, Any]:
-        return {"bits": self.bits}
+
+Domain = TypeVar("Domain", bound=Values)
 
 
-def build_option_domain(given: Values | Sequence[str] | float) -> Values:
-    """Builds a domain of options from their names or their number."""
-    if isinstance(given, Values):
-        return given
-    if validation.is_number(given):
-        return Options(given)  # type: ignore[arg-type]
-    return Categories(given)  # type: ignore[arg-type]
+def _check_ends(domain: Values, lower: str, upper: str) -> None:
+    """Rounds the fields of an interval's ends outwards; raises ValueError if it is empty or not finite."""
+    low = validation.real(TASK_PREFIX, lower, getattr(domain, lower))
+    high = validation.real(TASK_PREFIX, upper, getattr(domain, upper), up=True)
+    if not 0.0 < high - low < math.inf:
+        raise ValueError(f"{TASK_PREFIX}: {lower} must be below {upper} and both finite, got {low!r} and {high!r}.")
+    object.__setattr__(domain, lower, low)
+    object.__setattr__(domain, upper, high)
+
+
+def require_domain(task: str, domain: Values, kind: type[Domain]) -> Domain:
+    """Returns the domain; raises ValueError if it is not of the class that the task needs."""
+    if not isinstance(domain, kind):
+        raise ValueError(f"{PLAN_PREFIX}: the task {task!r} needs a domain of {kind.kind}, got {domain.kind}.")
+    return domain
+
+
+def build_option_domain(options: Values | Sequence[str] | float) -> Values:
+    """Builds a domain of options from their names or their number; returns a domain as it is."""
+    if isinstance(options, Values):
+        return options
+    if validation.is_number(options):
+        return Options(options)  # type: ignore[arg-type]
+    return Categories(options)  # type: ignore[arg-type]
 
 
 def build_interval(low: float | Interval, high: float | None = None) -> Interval:
-    """Builds an interval from its ends; an interval is returned as it is."""
+    """Builds an interval from its ends; returns an interval as it is."""
     if isinstance(low, Interval):
         if high is not None:
             raise TypeError(f"{TASK_PREFIX}: expected an interval or its two ends, got {low!r} and {high!r}.")
@@ -393,7 +390,7 @@ def parse_domain(document: Any) -> Values:
     """Reads the "domain" of a plan file."""
     forms: dict[frozenset[str], Any] = {
         frozenset({"categories"}): lambda d: Categories(_to_tuple(d["categories"])),
-        frozenset({"count"}): lambda d: Options(d["count"]),
+        frozenset({"count"}): lambda d: Options(**d),
         frozenset({"low", "high"}): _parse_intervals,
         frozenset({"low", "high", "names"}): lambda d: Intervals(
             _to_tuple(d["low"]), _to_tuple(d["high"]), _to_tuple(d["names"])
@@ -403,17 +400,17 @@ def parse_domain(document: Any) -> Values:
         ),
         frozenset({"west", "east", "south", "north"}): lambda d: Area(**d),
         frozenset({"strings"}): lambda d: Strings(d["strings"]),
-        frozenset({"bits"}): lambda d: Numbers(d["bits"]),
+        frozenset({"bits"}): lambda d: Numbers(**d),
     }
-    fields = frozenset(document) if isinstance(document, Mapping) else None
-    if fields not in forms:
-        got = sorted(fields) if fields is not None else document
+    names = frozenset(document) if isinstance(document, Mapping) else None
+    if names not in forms:
+        got = sorted(names) if names is not None else document
         raise ValueError(
             f"{PLAN_PREFIX}: domain must have categories, or count, or low and high, or keys with low and high, "
             f"or west, east, south and north, or strings, or bits, got {got!r}."
         )
-    values: Values = forms[fields](document)
-    return values
+    domain: Values = forms[names](document)
+    return domain
 
 
 def _parse_intervals(document: Mapping[str, Any]) -> Values:
@@ -430,7 +427,7 @@ def _to_tuple(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """The options as typed; None if not given."""
+    """The options as typed; None for those that were not typed."""
 
     domain: float | None = None
     categories: Path | tuple[str, ...] | None = None
@@ -453,27 +450,26 @@ class TaskOptions:
     labels: tuple[str, ...] = ()
     """The categories, if they were read from data."""
     called: tuple[str, ...] = ()
-    """The names of the columns that are read."""
+    """The names of the input columns."""
 
     def find_superfluous(self, taken: tuple[str, ...]) -> list[str]:
-        """Returns the options that were given although the task does not take them."""
-        # An option with the value 0 was given, too.
-        given = [field.name for field in fields(self) if getattr(self, field.name) not in (None, ())]
-        return [name for name in given if name not in (*taken, "labels", "called")]
+        """Returns the typed options, 0 included, that the task does not take."""
+        typed = [field.name for field in fields(self) if getattr(self, field.name) not in (None, ())]
+        return [name for name in typed if name not in (*taken, "labels", "called")]
 
     def build_option_domain(self) -> Values:
-        """Returns the domain of options, by name or by number."""
+        """Returns the domain of options."""
         if self.categories is not None:
             if self.domain is not None:
                 raise ValueError(f"{PLAN_PREFIX}: give either --domain or --categories, not both.")
             return Categories(self.categories if isinstance(self.categories, tuple) else read_lines(self.categories))
         if self.labels and self.domain is None:
             return Categories(self.labels)
-        return Options(
-            validation.count(PLAN_PREFIX, "domain", self.require_number("domain", " or --categories FILE"), at_least=2)
-        )
+        count = self.require_number("domain", " or --categories FILE")
+        return Options(validation.count(PLAN_PREFIX, "domain", count, at_least=2))
 
     def build_interval(self) -> Interval:
+        """Returns the interval from --low to --high."""
         for name in ("low", "high"):
             if len(getattr(self, name)) > 1:
                 raise ValueError(
@@ -506,7 +502,7 @@ def read_lines(path: Path, who: str = PLAN_PREFIX) -> tuple[str, ...]:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ValueError(
-            f"{who}: cannot read {path}: {error.strerror}; expected a text file with a line for each."
+            f"{who}: cannot read {path}: {error.strerror}; expected a text file with one value per line."
         ) from None
     except UnicodeDecodeError:
         raise ValueError(f"{who}: {path} is not text.") from None

@@ -45,13 +45,8 @@ if TYPE_CHECKING:
 # --- Searches in general ---
 
 
-if TYPE_CHECKING:
-    pass
-
-
 class SearchTask(Task, ValueSearch):
-    """A task that finds values without a public list. Its constructor takes the settings of
-    ``constructor_arguments``."""
+    """A task that finds values without a public list; its constructor takes ``constructor_arguments``."""
 
     open_domain: OpenDomain
     reach: int
@@ -63,10 +58,10 @@ class SearchTask(Task, ValueSearch):
 
     def _set_common_settings(self, strings: int | None, bits: int | None, reach: int | None, room: int) -> None:
         """Sets the settings that all searches share."""
-        chosen = build_open_domain(strings, bits)
-        wanted = validation.count(TASK_PREFIX, "reach", chosen.default_reach if reach is None else reach)
-        object.__setattr__(self, "open_domain", chosen)
-        object.__setattr__(self, "reach", min(wanted, chosen.max_code_bits))
+        domain = build_open_domain(strings, bits)
+        reach = validation.count(TASK_PREFIX, "reach", domain.default_reach if reach is None else reach)
+        object.__setattr__(self, "open_domain", domain)
+        object.__setattr__(self, "reach", min(reach, domain.max_code_bits))
         most = heavy_hitters_search.ROOM_CHOICES[-1]
         object.__setattr__(self, "room", validation.count(TASK_PREFIX, "room", room, at_least=2, at_most=most))
 
@@ -81,11 +76,16 @@ class SearchTask(Task, ValueSearch):
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Returns all settings, those of the domain included, by the names of the constructor's arguments."""
-        own = {name: getattr(self, name) for name in self.parameters if name != "code_name"}
-        return self.domain.to_document() | own
+        settings = {name: getattr(self, name) for name in self.parameters if name != "code_name"}
+        return self.domain.to_document() | settings
 
     def build_search_requirements(self, needs: Needs, mean: float = 0.0) -> SearchRequirements:
-        """Returns the target and the limits of a design."""
+        """Returns the target and the limits of a design.
+
+        Args:
+            needs: The privacy target and the users.
+            mean: About how many dummies hide each option.
+        """
         bits = heavy_hitters_search.DEFAULT_MAX_BITS if needs.bits is None else needs.bits
         messages = float("inf") if needs.messages is None else needs.messages
         fixed = self.open_domain.has_fixed_length
@@ -95,10 +95,10 @@ class SearchTask(Task, ValueSearch):
         if not self.can_use(mechanism):
             raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} cannot be done by {mechanism.name}.")
         settings = mechanism.settings()
-        for name, wanted in self.mechanism_settings.items():
-            if settings[name] != wanted:
+        for name, number in self.mechanism_settings.items():
+            if settings[name] != number:
                 raise ValueError(
-                    f"{PLAN_PREFIX}: {mechanism.name} has {name} = {settings[name]}, but the search has {wanted}."
+                    f"{PLAN_PREFIX}: {mechanism.name} has {name} = {settings[name]}, but the search has {number}."
                 )
 
     def is_number_column(self, place: int) -> bool:
@@ -110,29 +110,27 @@ class SearchTask(Task, ValueSearch):
 
     @classmethod
     def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
-        given = dict(parameters)
-        code = given.pop("code_name")
-        made = cls(**domain.to_document(), **given)
-        if made.code_name != code:
+        settings = dict(parameters)
+        code = settings.pop("code_name")
+        task = cls(**domain.to_document(), **settings)
+        if task.code_name != code:
             raise ValueError(
-                f"{PLAN_PREFIX}: expected the code {made.code_name!r}, got {code!r}; use the version that has it."
+                f"{PLAN_PREFIX}: expected the code {task.code_name!r}, got {code!r}; use the version that has it."
             )
-        return made
+        return task
 
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:
-        chosen = {name: given.optional_count(name) for name in cls.accepted_options}
-        made: Any = cls
-        found: Task = made(**chosen)
-        return found
+        build: Callable[..., Task] = cls
+        return build(**{name: given.optional_count(name) for name in cls.accepted_options})
 
 
 # --- Heavy hitters in one round ---
 #
-# Prefixes of all lengths are collected at once, in hashed tables. Each table counts the users whose code has a prefix
-# of its length that falls into each bucket. Prefixes that stand out in the first table are lengthened, and survive if
-# they stand out in the next one, until all bits are found. Two more tables confirm the finds by other hashes, and a
-# last one, which decides nothing, counts them.
+# Prefixes of all lengths are collected at once, in hashed tables. Each table counts the users whose prefix of the
+# table's length falls into each bucket. Prefixes that stand out in the first table are lengthened, and survive if they
+# stand out in the next one, until all bits are found. Two more tables confirm the finds by other hashes. The last table
+# decides nothing and counts the finds.
 
 
 FLOOR_DEVIATIONS = 1.3
@@ -158,8 +156,8 @@ class HittersAtOnce(SearchTask):
         ValueError: If both or neither of ``strings`` and ``bits`` are given, or an argument is out of range.
         TypeError: If an argument is not a number.
 
-    >>> asked = HittersAtOnce(bits=48).choose_settings(Needs(10**6, 1.0, 1e-8))
-    >>> asked.room, asked.depths[:3], asked.tables
+    >>> task = HittersAtOnce(bits=48).choose_settings(Needs(10**6, 1.0, 1e-8))
+    >>> task.room, task.depths[:3], task.tables
     (65536, (16, 20, 24), 12)
     """
 
@@ -194,11 +192,12 @@ class HittersAtOnce(SearchTask):
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """The length in bits of the prefixes of each table; the last tables confirm and count."""
-        found = heavy_hitters_search.prefix_lengths(self.room, self.step, self.reach)
-        return found + (self.reach,) * (CONFIRMING_TABLES + 1)
+        lengths = heavy_hitters_search.prefix_lengths(self.room, self.step, self.reach)
+        return lengths + (self.reach,) * (CONFIRMING_TABLES + 1)
 
     @property
     def tables(self) -> int:
+        """The number of tables of counters, one for each of `depths`."""
         return len(self.depths)
 
     @property
@@ -207,12 +206,11 @@ class HittersAtOnce(SearchTask):
 
     def choose_settings(self, needs: Needs) -> Self:
         if needs.rounds > 1:
-            raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} asks once; leave --rounds out.")
-        found = heavy_hitters_search.design_table_search(
-            self.build_search_requirements(needs), needs.epsilon, needs.delta
-        )
-        design: dict[str, Any] = {"room": found.room, "step": found.step, "keep": round(found.keep, 1)}
-        return type(self)(**(self.constructor_arguments() | design))
+            raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} has one round; leave out --rounds.")
+        requirements = self.build_search_requirements(needs)
+        design = heavy_hitters_search.design_table_search(requirements, needs.epsilon, needs.delta)
+        settings: dict[str, Any] = {"room": design.room, "step": design.step, "keep": round(design.keep, 1)}
+        return type(self)(**(self.constructor_arguments() | settings))
 
     # --- Errors ---
 
@@ -244,43 +242,42 @@ class HittersAtOnce(SearchTask):
         Returns:
             The number of users that hold the item.
         """
-        behind = self._background(mechanism, users)
-        law = SearchLaw(behind.mean, self.tables - 1, self.keep, self.keep, self.room)
-        return law.threshold + math.ceil(behind.mean_other_users)
+        background = self._background(mechanism, users)
+        law = SearchLaw(background.mean, self.tables - 1, self.keep, self.keep, self.room)
+        return law.threshold + math.ceil(background.mean_other_users)
 
     def promises(self, mechanism: Mechanism, users: int) -> dict[str, float]:
-        behind = self._background(mechanism, users)
-        share, items = behind.occupied_fraction(self.keep), users / (heavy_hitters_search.ZIPF_DIVISOR * self.keep)
+        background = self._background(mechanism, users)
+        share = background.occupied_fraction(self.keep)
+        items = users / (heavy_hitters_search.ZIPF_DIVISOR * self.keep)
         growth = min(0.99, share * 2.0**self.step)
-        each = mechanism.messages_per_user
-        drawn = self.tables * self.room * behind.mean if mechanism.message_plan.has_shuffler_noise else 0.0
+        noise = self.tables * self.room * background.mean if mechanism.message_plan.has_shuffler_noise else 0.0
         return {
             "threshold": float(self.threshold(mechanism, users)),
-            "floor": max(0.0, math.floor(self.keep - FLOOR_DEVIATIONS * behind.standard_deviation(self.keep))),
+            "floor": max(0.0, math.floor(self.keep - FLOOR_DEVIATIONS * background.standard_deviation(self.keep))),
             "false_finds": items * growth / (1 - growth) * share**CONFIRMING_TABLES,
-            "messages_read": each * users + drawn,
+            "messages_read": mechanism.messages_per_user * users + noise,
         }
 
     def describe_promises(self, promise: Mapping[str, float]) -> list[tuple[str, str]]:
         if "threshold" not in promise:
             return []
         return [
-            ("found", f"what at least {promise['threshold']:,.0f} users hold, each with 99% probability"),
-            ("hardly found", f"what at most about {promise['floor']:,.0f} users hold"),
-            ("held by nobody", f"about {promise['false_finds']:.2g} of what is shown, by Zipf's law"),
-            ("reaches", f"codes of {self.reach} bits: {self.open_domain.describe_reach(self.reach)}"),
-            *([("server", f"{promise['server_seconds']:,.1f} s to read all messages, as measured here")]
-              if "server_seconds" in promise else []),
-        ]  # fmt: skip
+            ("found", f"values of at least {promise['threshold']:,.0f} users, each with 99% probability"),
+            ("rarely found", f"values of at most about {promise['floor']:,.0f} users"),
+            ("false finds", f"about {promise['false_finds']:.2g}, assuming Zipf's law"),
+            ("reach", f"codes of {self.reach} bits: {self.open_domain.describe_reach(self.reach)}"),
+            *_describe_server_time(promise),
+        ]
 
     def ranking_remark(self, offered: Sequence[Mechanism]) -> str:
         first = offered[0]
         users = getattr(first, "honest", 0)
-        found = f"what at least {self.threshold(first, users):,} users hold" if users else "see the plan"
+        found = f"values of at least {self.threshold(first, users):,} users" if users else "see the plan"
         return (
-            f"Found with 99% probability: {found}. {self.tables} tables of {self.room:,} buckets; above {self.keep:g} "
-            f"users more than the average a bucket stands out. {self.reach} bits of a code are found: "
-            f"{self.open_domain.describe_reach(self.reach)}. Over several rounds (--rounds 8) less is needed."
+            f"Found with 99% probability: {found}. The search has {self.tables} tables of {self.room:,} buckets; a "
+            f"bucket stands out with {self.keep:g} users more than the average. {self.reach} bits of a code are found: "
+            f"{self.open_domain.describe_reach(self.reach)}. Several rounds (--rounds 8) find values of fewer users."
         )
 
     # --- Input and report ---
@@ -319,8 +316,8 @@ class HittersAtOnce(SearchTask):
     def _count_finds(self, counts: Floats, found: PrefixCandidates, confidence: float) -> tuple[Quantity, Integers]:
         """Counts the finds by the last table, largest first; also returns the order of the finds.
 
-        The rest of a bucket is estimated by the buckets without a find. If two finds share a bucket, each is counted
-        less the other's count in the table before.
+        The background of a bucket is estimated by the buckets without a find. If finds share a bucket, the counts of
+        the others in the table before are subtracted.
         """
         last, place = counts[-1], self._find_table_bucket(found.bits, self.tables - 1)
         rest = np.delete(last, np.unique(place))
@@ -342,22 +339,21 @@ class HittersAtOnce(SearchTask):
     # --- Simulation ---
 
     def simulate_search(
-        self, mechanism: Mechanism, crowd: SimulatedUsers, confidence: float, rng: np.random.Generator
+        self, mechanism: Mechanism, simulated: SimulatedUsers, confidence: float, rng: np.random.Generator
     ) -> SearchSimulation:
-        users = int(crowd.counts.sum())
+        users = int(simulated.counts.sum())
         mean = self._background(mechanism, users).mean
-        rows = self.open_domain.code.rows(crowd.values, self.reach)
-        held = [np.bincount(one, weights=crowd.counts, minlength=self.room) for one in self._find_buckets(rows).T]
+        rows = self.open_domain.code.rows(simulated.values, self.reach)
+        held = [np.bincount(one, weights=simulated.counts, minlength=self.room) for one in self._find_buckets(rows).T]
         counts = np.asarray(np.stack(held) + rng.poisson(mean, (self.tables, self.room)) - mean, dtype=np.float64)
-        found = self.find_values(counts, users)
-        shown, order = self._count_finds(counts, found, confidence)
-        assert shown.low is not None, "intervals are known"
-        assert shown.high is not None, "intervals are known"
-        truth, heavy = found.count_users(crowd.sorted_values)[order], crowd.counts >= self.threshold(mechanism, users)
-        recalled = np.isin(to_byte_strings(rows[heavy]), to_byte_strings(found.bits))
+        finds = self.find_values(counts, users)
+        shown, order = self._count_finds(counts, finds, confidence)
+        truth = finds.count_users(simulated.sorted_values)[order]
+        heavy = simulated.counts >= self.threshold(mechanism, users)
+        recalled = np.isin(to_byte_strings(rows[heavy]), to_byte_strings(finds.bits))
         return SearchSimulation(
-            heavy=int(heavy.sum()), recalled=int(recalled.sum()), shown=len(found), whole=int(found.is_complete.sum()),
-            true_counts=truth, covering_intervals=int(((shown.low <= truth) & (truth <= shown.high)).sum()),
+            heavy=int(heavy.sum()), recalled=int(recalled.sum()), shown=len(finds), whole=int(finds.is_complete.sum()),
+            true_counts=truth, covering_intervals=_count_covering_intervals(shown, truth),
         )  # fmt: skip
 
 
@@ -370,9 +366,10 @@ SAMPLE_OPTIONS = 1024
 class HeavyHitters(SearchTask):
     """Texts or numbers that many users hold, found over several rounds without a public list.
 
-    Every value has a public binary code (``sampling/codes.py``). The first round counts all prefixes of some length,
-    each later round those that survived, lengthened. Users who hold none of them say so, which hides others like any
-    other answer. A plan chooses ``room``, ``keep``, ``show`` and ``rounds``; each round writes the plan of the next.
+    Every value has a public binary code (``sampling/bit_codes.py``). The first round counts all prefixes of some
+    length, each later round those that survived, lengthened. Users whose value has none of these prefixes send an
+    option of its own, which hides others like any option. A plan chooses ``room``, ``keep``, ``show`` and ``rounds``;
+    each round writes the plan of the next.
 
     Args:
         strings: Largest number of bytes of a text. Give either ``strings`` or ``bits``.
@@ -393,8 +390,8 @@ class HeavyHitters(SearchTask):
 
     >>> HeavyHitters(strings=64).domain, HeavyHitters(bits=48).reach
     (Strings(length=64), 48)
-    >>> asked = HeavyHitters(bits=48).choose_settings(Needs(10**6, 1.0, 1e-8, rounds=8))
-    >>> asked.room, asked.rounds, len(asked.candidates)
+    >>> task = HeavyHitters(bits=48).choose_settings(Needs(10**6, 1.0, 1e-8, rounds=8))
+    >>> task.room, task.rounds, len(task.candidates)
     (65536, 8, 65535)
     """
 
@@ -428,14 +425,14 @@ class HeavyHitters(SearchTask):
         survivors: Sequence[str] = ("",),
     ) -> None:
         self._set_common_settings(strings, bits, reach, room)
-        settled = {
+        settings = {
             "keep": validation.positive_finite(TASK_PREFIX, "keep", keep),
             "show": validation.positive_finite(TASK_PREFIX, "show", show),
             "rounds": validation.count(TASK_PREFIX, "rounds", rounds),
             "round": validation.count(TASK_PREFIX, "round", round, at_most=rounds),
             "survivors": _check_survivors(survivors, self.open_domain.code, self.room),
         }
-        for name, value in settled.items():
+        for name, value in settings.items():
             object.__setattr__(self, name, value)
 
     # --- Domain, mechanisms and rounds ---
@@ -447,14 +444,14 @@ class HeavyHitters(SearchTask):
     @classmethod
     def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
         # Only counts with a Poisson number of dummies: their law, the same for every option, determines the finds.
-        some = kind.examples() if isinstance(kind, type) else [kind]
+        examples = kind.examples() if isinstance(kind, type) else [kind]
         return kind.task in cls.mechanism_tasks and all(
-            isinstance(one.estimator, PoissonDummiesEstimator) for one in some
+            isinstance(one.estimator, PoissonDummiesEstimator) for one in examples
         )
 
     @cached_property
     def candidates(self) -> PrefixCandidates:
-        """The candidates of this round; the last option means none of these."""
+        """The candidates of this round; the last option stands for all other values."""
         return PrefixCandidates.from_survivors(self.open_domain.code, self.survivors, self.room - 1)
 
     @property
@@ -464,17 +461,17 @@ class HeavyHitters(SearchTask):
     def check_round(self, number: int) -> None:
         if number != self.round:
             raise ValueError(
-                f"plan: this plan asks round {self.round} of {self.rounds}, got round {number}; each round has a plan "
-                f"of its own, which the round before wrote."
+                f"plan: this plan is for round {self.round} of {self.rounds}, got round {number}; the plan of each "
+                f"later round was written by the round before."
             )
 
     def choose_settings(self, needs: Needs) -> Task:
         if needs.rounds == 1:
             return HittersAtOnce(**self.domain.to_document(), reach=self.reach).choose_settings(needs)
         noise = heavy_hitters_search.required_dummies(needs.epsilon, needs.delta, needs.rounds)
-        found = heavy_hitters_search.design_search(self.build_search_requirements(needs, noise))
+        design = heavy_hitters_search.design_search(self.build_search_requirements(needs, noise))
         return self._replace_settings(
-            room=found.room, keep=round(found.keep, 1), show=round(found.show, 1), rounds=needs.rounds
+            room=design.room, keep=round(design.keep, 1), show=round(design.show, 1), rounds=needs.rounds
         )
 
     def _replace_settings(self, **changed: Any) -> Self:
@@ -503,38 +500,36 @@ class HeavyHitters(SearchTask):
         return SearchLaw(mean, self.rounds, self.keep, self.show, self.room - 1)
 
     def promises(self, mechanism: Mechanism, users: int) -> dict[str, float]:
-        found = self.search_law(mechanism, users)
-        each = self.rounds * mechanism.messages_per_user
-        drawn = self.rounds * self.room * found.mean if mechanism.message_plan.has_shuffler_noise else 0.0
+        law = self.search_law(mechanism, users)
+        messages = self.rounds * mechanism.messages_per_user
+        noise = self.rounds * self.room * law.mean if mechanism.message_plan.has_shuffler_noise else 0.0
         return {
-            "threshold": float(found.threshold), "floor": float(found.floor), "false_finds": found.false_finds,
-            "messages_all_rounds": each, "bits_all_rounds": each * mechanism.message_bits,
-            "messages_read": each * users + drawn,
+            "threshold": float(law.threshold), "floor": float(law.floor), "false_finds": law.false_finds,
+            "messages_all_rounds": messages, "bits_all_rounds": messages * mechanism.message_bits,
+            "messages_read": messages * users + noise,
         }  # fmt: skip
 
     def describe_promises(self, promise: Mapping[str, float]) -> list[tuple[str, str]]:
         if "threshold" not in promise:
             return []
         return [
-            ("found", f"what at least {promise['threshold']:,.0f} users hold, each with 99% probability"),
-            ("hardly found", f"what at most {promise['floor']:,.0f} users hold: each with 1% probability at most"),
-            ("held by nobody", f"{promise['false_finds']:.2g} of what is shown on average, at most"),
-            ("reaches", f"codes of about {self.reach} bits: {self.open_domain.describe_reach(self.reach)}"),
+            ("found", f"values of at least {promise['threshold']:,.0f} users, each with 99% probability"),
+            ("rarely found", f"values of at most {promise['floor']:,.0f} users, each with at most 1% probability"),
+            ("false finds", f"at most {promise['false_finds']:.2g} on average"),
+            ("reach", f"codes of about {self.reach} bits: {self.open_domain.describe_reach(self.reach)}"),
             ("in all rounds", f"{promise['messages_all_rounds']:,.1f} messages, {promise['bits_all_rounds']:,.0f} bits "
              "a user"),
-            *([("server", f"{promise['server_seconds']:,.1f} s to read them, as measured here")]
-              if "server_seconds" in promise else []),
+            *_describe_server_time(promise),
         ]  # fmt: skip
 
     def ranking_remark(self, offered: Sequence[Mechanism]) -> str:
         first = offered[0]
-        found = self.search_law(first, getattr(first, "honest", 0))
+        law = self.search_law(first, getattr(first, "honest", 0))
         return (
-            f"Found with 99% probability: what at least {found.threshold:,} users hold, as long as no round has more "
-            f"than {self.max_survivors:,} survivors; at most {found.false_finds:.2g} items that nobody holds are "
-            f"shown on "
-            f"average. {self.room:,} options a round; above {self.keep:g} users a candidate survives, above "
-            f"{self.show:g} it is shown. About {self.reach} bits of a code are reached: "
+            f"Found with 99% probability: values of at least {law.threshold:,} users, if no round has more than "
+            f"{self.max_survivors:,} survivors; on average at most {law.false_finds:.2g} values that nobody holds are "
+            f"shown. Each round has {self.room:,} options; a candidate survives with more than {self.keep:g} users, "
+            f"and is shown with more than {self.show:g}. About {self.reach} bits of a code are found: "
             f"{self.open_domain.describe_reach(self.reach)}. bits, msgs and server are for one of {self.rounds} rounds."
         )
 
@@ -542,8 +537,8 @@ class HeavyHitters(SearchTask):
 
     def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         places, values = self.open_domain.read_column(column, array)
-        named = self.candidates.find_prefix_indices(values)
-        return np.where(named < 0, self.room - 1, named)[places]
+        candidates = self.candidates.find_prefix_indices(values)
+        return np.where(candidates < 0, self.room - 1, candidates)[places]
 
     @property
     def is_last(self) -> bool:
@@ -577,18 +572,14 @@ class HeavyHitters(SearchTask):
         order = np.argsort(-value, kind="stable")
         return order[value[order] > self.survival_threshold][: self.max_survivors]
 
-    def build_next_task(self, estimate: Estimate) -> Task | None:
-        # None after the last round, and if nothing survived.
-        return self._build_next_task(estimate)
-
-    def _build_next_task(self, estimate: Estimate) -> Self | None:
+    def build_next_task(self, estimate: Estimate) -> Self | None:
         kept = self.find_survivors(estimate)
         if self.is_last or not len(kept):
             return None
         # If all survivors are complete, one more round counts them and the search ends.
         rounds = self.round + 1 if self.candidates.is_complete[kept].all() else self.rounds
-        written = tuple(self.candidates.bit_text(int(place)) for place in kept)
-        return self._replace_settings(survivors=written, round=self.round + 1, rounds=rounds)
+        survivors = tuple(self.candidates.bit_text(int(place)) for place in kept)
+        return self._replace_settings(survivors=survivors, round=self.round + 1, rounds=rounds)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         # The intervals account for the selection: only large estimates are shown.
@@ -602,40 +593,50 @@ class HeavyHitters(SearchTask):
     # --- Simulation ---
 
     def simulate_search(
-        self, mechanism: Mechanism, crowd: SimulatedUsers, confidence: float, rng: np.random.Generator
+        self, mechanism: Mechanism, simulated: SimulatedUsers, confidence: float, rng: np.random.Generator
     ) -> SearchSimulation:
-        users, reading = int(crowd.counts.sum()), mechanism.estimator
-        assert isinstance(reading, PoissonDummiesEstimator), "that is what can be used"
+        users, estimator = int(simulated.counts.sum()), mechanism.estimator
+        assert isinstance(estimator, PoissonDummiesEstimator)
         task = self
         while True:
             counts = np.zeros(self.room, dtype=np.int64)
-            counts[: len(task.candidates)] = task.candidates.count_users(crowd.sorted_values)
+            counts[: len(task.candidates)] = task.candidates.count_users(simulated.sorted_values)
             counts[-1] = users - counts[:-1].sum()
-            estimate = reading.simulate(counts, users, rng)
-            following = task._build_next_task(estimate)
+            estimate = estimator.simulate(counts, users, rng)
+            following = task.build_next_task(estimate)
             if following is None:
-                return task._compare_with_truth(mechanism, crowd, estimate, counts, confidence)
+                return task._compare_with_truth(mechanism, simulated, estimate, counts, confidence)
             task = following
 
     def _compare_with_truth(
-        self, mechanism: Mechanism, crowd: SimulatedUsers, estimate: Estimate, counts: Integers, confidence: float
+        self, mechanism: Mechanism, simulated: SimulatedUsers, estimate: Estimate, counts: Integers, confidence: float
     ) -> SearchSimulation:
         """Compares the finds of the last round with the truth."""
         (shown,), kept = self.quantities(mechanism, estimate, confidence), self.find_survivors(estimate)
-        assert shown.low is not None, "intervals are known"
-        assert shown.high is not None, "intervals are known"
         complete, truth = self.candidates.is_complete[kept], counts[kept]
-        far = kept[complete | (self.candidates.depth[kept] >= self.reach)]
-        found = np.isin(self.candidates.find_prefix_indices(crowd.values), far)
-        heavy = crowd.counts >= self.search_law(mechanism, estimate.users).threshold
+        reached = kept[complete | (self.candidates.depth[kept] >= self.reach)]
+        found = np.isin(self.candidates.find_prefix_indices(simulated.values), reached)
+        heavy = simulated.counts >= self.search_law(mechanism, estimate.users).threshold
         return SearchSimulation(
             heavy=int(heavy.sum()), recalled=int((heavy & found).sum()), shown=len(kept), whole=int(complete.sum()),
-            true_counts=truth, covering_intervals=int(((shown.low <= truth) & (truth <= shown.high)).sum()),
+            true_counts=truth, covering_intervals=_count_covering_intervals(shown, truth),
         )  # fmt: skip
 
 
+def _describe_server_time(promise: Mapping[str, float]) -> list[tuple[str, str]]:
+    seconds = promise.get("server_seconds")
+    return [] if seconds is None else [("server", f"{seconds:,.1f} s to read all messages, as measured here")]
+
+
+def _count_covering_intervals(shown: Quantity, truth: Integers) -> int:
+    """Returns the number of intervals that contain the truth."""
+    assert shown.low is not None
+    assert shown.high is not None
+    return int(((shown.low <= truth) & (truth <= shown.high)).sum())
+
+
 def _check_survivors(survivors: Sequence[str], code: BitCode, room: int) -> tuple[str, ...]:
-    """Checks that survivors are prefixes of codes, none a prefix of another, and few enough to be asked for."""
+    """Checks that survivors are prefixes of codes, none a prefix of another, and fewer than the options of a round."""
     if isinstance(survivors, str) or not all(isinstance(bits, str) for bits in survivors):
         raise TypeError(f"{TASK_PREFIX}: survivors must be texts of bits, got something else.")
     if not 1 <= len(survivors) < room:
@@ -644,5 +645,5 @@ def _check_survivors(survivors: Sequence[str], code: BitCode, room: int) -> tupl
         code.state(bits)
     ordered = sorted(survivors)
     if any(later.startswith(one) for one, later in pairwise(ordered)):
-        raise ValueError(f"{TASK_PREFIX}: no survivor may be the beginning of another, got such.")
+        raise ValueError(f"{TASK_PREFIX}: no survivor may be a prefix of another.")
     return tuple(survivors)

@@ -1,7 +1,7 @@
 """Parts of the heavy-hitter searches: candidates, their code, the law of the finds, simulation, choice of settings.
 
-The settings are chosen by rough numbers; the exact law then states the guarantee. How many candidates survive a round
-depends on the data: plans assume texts that follow Zipf's law, with codes of about 40 bits.
+The settings are chosen by approximate numbers; the exact law then gives the guarantee. The number of candidates that
+survive a round depends on the data: plans assume texts that follow Zipf's law, with codes of about 40 bits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -62,8 +62,7 @@ class PrefixCandidates:
     def from_survivors(cls, code: BitCode, survivors: Sequence[str], most: int) -> Self:
         """Lengthens ``survivors`` to at most ``most`` candidates.
 
-        All incomplete prefixes are split in two, again and again; in the last step there is room to split only the
-        first ones.
+        All incomplete prefixes are split in two repeatedly; the last step splits only as many as there is room for.
         """
         nodes = _Prefixes.from_bit_texts(code, survivors)
         complete = [nodes.select(nodes.state == END)]
@@ -149,7 +148,7 @@ class PrefixCandidates:
         return "".join(map(str, row.tolist()))
 
     def label(self, place: int) -> str:
-        """Returns the label of a candidate: the value, or how it begins."""
+        """Returns the label of a candidate: the value, or its beginning."""
         return self.code.label(self.bit_text(place))
 
 
@@ -302,7 +301,7 @@ class OpenTextDomain(OpenDomain):
 
     def describe_reach(self, reach: int) -> str:
         letters = max(1, int((reach - END_BITS) / MEAN_LETTER_BITS))
-        return f"texts of about {letters} Latin letters are found whole, longer ones by how they begin"
+        return f"texts of about {letters} Latin letters are found completely, of longer ones the beginning"
 
     def read_column(self, column: ColumnReader, array: pa.Array) -> tuple[Integers, Any]:
         import pyarrow as pa
@@ -334,8 +333,8 @@ class OpenTextDomain(OpenDomain):
         )
         sizes = rng.integers(min(MIN_SIMULATED_LETTERS, self.domain.length), drawn.shape[1] + 1, count)
         drawn[np.arange(drawn.shape[1]) >= sizes[:, None]] = 0
-        different = dict.fromkeys(drawn.view(f"S{drawn.shape[1]}").reshape(-1).tolist())
-        return ConcatenatedTexts.from_strings([text.decode() for text in different])
+        distinct = dict.fromkeys(drawn.view(f"S{drawn.shape[1]}").reshape(-1).tolist())
+        return ConcatenatedTexts.from_strings([text.decode() for text in distinct])
 
 
 @dataclass(frozen=True)
@@ -362,7 +361,9 @@ class OpenNumberDomain(OpenDomain):
         return self.domain.bits
 
     def describe_reach(self, reach: int) -> str:
-        return f"numbers of {self.domain.bits} bits are found {'whole' if reach >= self.domain.bits else 'in part'}"
+        return (
+            f"numbers of {self.domain.bits} bits are found {'completely' if reach >= self.domain.bits else 'in part'}"
+        )
 
     def read_column(self, column: ColumnReader, array: pa.Array) -> tuple[Integers, Any]:
         array = value_parsing.decode_array(array)
@@ -374,8 +375,8 @@ class OpenNumberDomain(OpenDomain):
         if bad.any():
             rows = f"{int(bad.sum()):,} of {len(bad):,} rows"
             raise column.build_error(f"expected whole numbers from 0 to {most}, got others in {rows}", bad)
-        different, places = np.unique(numbers.astype(np.uint64), return_inverse=True)
-        return places.astype(np.int64), different
+        distinct, places = np.unique(numbers.astype(np.uint64), return_inverse=True)
+        return places.astype(np.int64), distinct
 
     def draw_values(self, count: int, rng: np.random.Generator) -> Any:
         most = (1 << self.domain.bits) - 1
@@ -386,14 +387,12 @@ class OpenNumberDomain(OpenDomain):
 def build_open_domain(strings: int | None, bits: int | None) -> OpenDomain:
     """Returns the domain of texts or of numbers; raises ValueError unless exactly one of both is given."""
     if (strings is None) == (bits is None):
-        raise ValueError(
-            f"{TASK_PREFIX}: expected strings (most bytes of a text) or bits (of a whole number), one of both."
-        )
+        raise ValueError(f"{TASK_PREFIX}: give either strings (most bytes of a text) or bits (of a whole number).")
     return OpenTextDomain(Strings(strings)) if strings is not None else OpenNumberDomain(Numbers(bits))  # type: ignore[arg-type]
 
 
 def escape_unprintable(label: str) -> str:
-    """Escapes control and invisible characters of a label, which users chose: a terminal would obey them."""
+    """Escapes control and invisible characters of a label, which users chose and a terminal would obey."""
     return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in label)
 
 
@@ -407,12 +406,12 @@ def _parse_integers(array: pa.Array) -> tuple[Array, Bools]:
     return np.array(numbers, dtype=np.uint64), ~np.array(good, dtype=np.bool_)
 
 
-def _wrap_arrow_texts(different: pa.Array) -> ConcatenatedTexts:
-    """Wraps Arrow's own buffers: the ends of the texts, and all bytes one after the other."""
-    _, ends, data = different.buffers()
-    held = np.frombuffer(ends, dtype=np.int64)[different.offset : different.offset + len(different) + 1]
-    every = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    return ConcatenatedTexts(every, held)
+def _wrap_arrow_texts(texts: pa.Array) -> ConcatenatedTexts:
+    """Wraps Arrow's own buffers: the ends of the texts, and the bytes of all of them."""
+    _, ends, data = texts.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    return ConcatenatedTexts(content, offsets)
 
 
 # --- Simulated searches ---
@@ -428,13 +427,13 @@ class SearchSimulation:
     """The result of one simulated search."""
 
     heavy: int
-    """Items with at least as many users as the threshold."""
+    """The number of items with at least as many users as the threshold."""
     recalled: int
-    """Those of them that were found: completely, or up to the planned number of bits."""
+    """The number of those that were found: completely, or up to the planned number of bits."""
     shown: int
-    """All finds that were shown."""
+    """The number of finds that were shown."""
     whole: int
-    """Complete values among the finds; the others are prefixes."""
+    """The number of complete values among the finds; the others are prefixes."""
     true_counts: Integers
     """The true number of users of each find, or of the values that begin with it."""
     covering_intervals: int
@@ -442,17 +441,17 @@ class SearchSimulation:
 
 
 class ValueSearch(ABC):
-    """A task that searches for unknown values: it is simulated as a whole, not number by number."""
+    """A task that searches for unknown values: a simulation runs the whole search, not single estimates."""
 
     @abstractmethod
     def simulate_search(
-        self, mechanism: Mechanism, crowd: SimulatedUsers, confidence: float, rng: np.random.Generator
+        self, mechanism: Mechanism, simulated: SimulatedUsers, confidence: float, rng: np.random.Generator
     ) -> SearchSimulation:
         """Simulates one search, with counts drawn from their law instead of single messages.
 
         Args:
             mechanism: Mechanism that is used.
-            crowd: Simulated users.
+            simulated: Simulated users.
             confidence: Confidence of the intervals.
             rng: Source of randomness.
 
@@ -482,18 +481,18 @@ class SimulatedUsers:
 
 
 @lru_cache(maxsize=4)
-def draw_zipf_users(values_of: OpenDomain, users: int) -> SimulatedUsers:
+def draw_zipf_users(domain: OpenDomain, users: int) -> SimulatedUsers:
     """Returns simulated users: the k-th value is held by 1/k times as many as the first."""
-    some = min(MAX_SIMULATED_ITEMS, max(MIN_SIMULATED_ITEMS, users // USERS_PER_SIMULATED_ITEM))
-    values = values_of.draw_values(some, np.random.default_rng(SAMPLE_SEED))
+    items = min(MAX_SIMULATED_ITEMS, max(MIN_SIMULATED_ITEMS, users // USERS_PER_SIMULATED_ITEM))
+    values = domain.draw_values(items, np.random.default_rng(SAMPLE_SEED))
     count = len(values) if isinstance(values, np.ndarray) else len(values.ends) - 1
     shares = 1 / np.arange(1, count + 1)
-    return build_simulated_users(values_of, values, apportion(shares / shares.sum(), users))
+    return build_simulated_users(domain, values, apportion(shares / shares.sum(), users))
 
 
-def build_simulated_users(values_of: OpenDomain, values: Any, held: Integers) -> SimulatedUsers:
+def build_simulated_users(domain: OpenDomain, values: Any, counts: Integers) -> SimulatedUsers:
     """Returns simulated users with these values."""
-    return SimulatedUsers(values, held, SortedValues.from_values(values_of.code, values, held, values_of.max_code_bits))
+    return SimulatedUsers(values, counts, SortedValues.from_values(domain.code, values, counts, domain.max_code_bits))
 
 
 # --- The law of the finds ---
@@ -538,20 +537,17 @@ class SearchLaw:
     @property
     def threshold(self) -> int:
         """The smallest number of users with whom an item is found with 99% probability."""
-        return _find_smallest(
-            lambda users: float(self.detection_probability(users)) >= THRESHOLD_PROBABILITY, self._search_limit
+        return self._find_smallest_users(
+            lambda users: float(self.detection_probability(users)) >= THRESHOLD_PROBABILITY
         )
 
     @property
     def floor(self) -> int:
         """The largest number of users with whom an item is shown with at most 1% probability, for any other data."""
-        return (
-            _find_smallest(
-                lambda users: float(self.exceedance_probability(users, self.show)) > FLOOR_PROBABILITY,
-                self._search_limit,
-            )
-            - 1
+        above = self._find_smallest_users(
+            lambda users: float(self.exceedance_probability(users, self.show)) > FLOOR_PROBABILITY
         )
+        return above - 1
 
     @property
     def false_finds(self) -> float:
@@ -563,9 +559,13 @@ class SearchLaw:
         """An upper bound of the mean number of candidates that nobody holds and that survive a round."""
         return self.options * float(self.exceedance_probability(0, self.keep))
 
-    @property
-    def _search_limit(self) -> int:
-        return math.ceil(self.show + self.keep + 40 * math.sqrt(self.mean) + 100)
+    def _find_smallest_users(self, holds: Callable[[int], bool]) -> int:
+        """Returns the smallest number of users from which on a condition holds."""
+        low, high = 0, math.ceil(self.show + self.keep + 40 * math.sqrt(self.mean) + 100)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(middle) else (middle + 1, high)
+        return low
 
     def interval(self, value: Floats, above: float, confidence: float) -> tuple[Floats, Floats]:
         """Returns confidence intervals for estimates that are shown only because they are above a number.
@@ -576,30 +576,21 @@ class SearchLaw:
             is always included.
         """
         tail = (1 - confidence) / 2
-        seen = np.rint(value + self.mean)
+        counts = np.rint(value + self.mean)
         # Probabilities of an estimate at least, or at most, as large, given that it is shown.
-        low = _find_smallest_each(lambda users: self._upper_tail(seen, users, above) >= tail, seen)
-        high = _find_smallest_each(lambda users: self._lower_tail(seen, users, above) < tail, seen) - 1
+        low = _find_smallest_each(lambda users: self._upper_tail(counts, users, above) >= tail, counts)
+        high = _find_smallest_each(lambda users: self._lower_tail(counts, users, above) < tail, counts) - 1
         return np.minimum(low, np.maximum(value, 0.0)), np.maximum(high, value)
 
-    def _upper_tail(self, seen: Floats, users: Integers, above: float) -> Floats:
-        return self.exceedance_probability(users, seen - 1 - self.mean) / self.exceedance_probability(users, above)  # type: ignore[arg-type]
+    def _upper_tail(self, counts: Floats, users: Integers, above: float) -> Floats:
+        return self.exceedance_probability(users, counts - 1 - self.mean) / self.exceedance_probability(users, above)  # type: ignore[arg-type]
 
-    def _lower_tail(self, seen: Floats, users: Integers, above: float) -> Floats:
-        return 1.0 - self.exceedance_probability(users, seen - self.mean) / self.exceedance_probability(users, above)  # type: ignore[arg-type]
-
-
-def _find_smallest(holds: Callable[[int], bool], most: int) -> int:
-    """Returns the smallest integer up to ``most`` from which on a condition holds."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    def _lower_tail(self, counts: Floats, users: Integers, above: float) -> Floats:
+        return 1.0 - self.exceedance_probability(users, counts - self.mean) / self.exceedance_probability(users, above)  # type: ignore[arg-type]
 
 
 def _find_smallest_each(holds: Callable[[Integers], Array], ends: Floats) -> Integers:
-    """Returns the same for many conditions at once, between 0 and ``ends`` + 2."""
+    """Returns the smallest integers between 0 and ``ends`` + 2 from which on conditions hold."""
     low = np.zeros(len(ends), dtype=np.int64)
     high = np.maximum(ends, 0).astype(np.int64) + 2
     while (low < high).any():
@@ -610,8 +601,8 @@ def _find_smallest_each(holds: Callable[[Integers], Array], ends: Floats) -> Int
 
 
 ZIPF_DIVISOR = 8.0
-"""By Zipf's law about users / (HARMONIC · c) items have at least c users; the reciprocal of Zipf's constant, reduced
-for prefixes that items share.
+"""By Zipf's law, about users / (ZIPF_DIVISOR · c) items have at least c users; the reciprocal of Zipf's constant,
+reduced for prefixes that items share.
 """
 TEXT_BITS, TEXT_SPREAD = 40.0, 14.0
 """Mean and standard deviation of the length of a text's code, in bits."""
@@ -620,8 +611,7 @@ MAX_FALSE_FINDS = 0.5
 SHOW_MARGIN_DEVIATIONS = 1.2
 """Difference between ``show`` and ``keep``, in standard deviations of the noise."""
 THRESHOLD_MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
-"""Multiples of the smallest threshold that the noise permits, tried in turn: with a higher one fewer items are found.
-"""
+"""Multiples of the smallest threshold that the noise permits, in the order of trial: a higher one finds fewer items."""
 ROOM_CHOICES = tuple(round(2.0 ** (half / 2)) for half in range(14, 43))
 MAX_MESSAGES_READ = 1 << 29
 """Largest number of messages of all rounds that a server reads."""
@@ -629,7 +619,7 @@ DEFAULT_MAX_BITS = 8 * 2048
 """Default limit of the bits that a user sends in all rounds."""
 NEAR_BEST_RATIO = 1.05
 MAX_EXACT_ROUNDS = 8
-"""Beyond this number of rounds, the dummies needed grow in proportion to the rounds or a little less."""
+"""Beyond this number of rounds, the required dummies grow at most in proportion to the rounds."""
 MAX_EXCESS, LOG_MEAN_RANGE = 1e3, (math.log(1e-2), math.log(1e8))
 CONFIRMING_TABLES = 2
 """Tables of a search in one round that only confirm the finds of the others; one more counts them."""
@@ -647,11 +637,11 @@ class SearchRequirements:
     users: int
     rounds: int
     dummies_per_option: float
-    """About how many dummies hide each option."""
+    """Approximate number of dummies that hide each option."""
     reach: int
     """The number of bits of a code to be found."""
     fixed: bool
-    """True if every code has that many bits, as those of numbers do."""
+    """True if every code has this number of bits, as those of numbers do."""
     bits: float
     messages: float
     by_shuffler: bool
@@ -671,7 +661,7 @@ class SearchDesign:
 
 @lru_cache(maxsize=256)
 def required_dummies(epsilon: float, delta: float, rounds: int) -> float:
-    """Returns the dummies of an option with which all rounds meet a target; for many rounds roughly, from above."""
+    """Returns the dummies of an option with which all rounds meet a target; an overestimate for many rounds."""
     # Imported here, so that a client can read its task without loading the bounds.
     from shuffledp.bounds.participation import Participation
     from shuffledp.bounds.registry import QUICK_EFFORT
@@ -701,6 +691,9 @@ class TableDesign:
     false_finds: float
 
 
+Design = TypeVar("Design", SearchDesign, TableDesign)
+
+
 @dataclass(frozen=True)
 class BucketBackground:
     """The content of a bucket besides an item: dummies, and users whose values fall into it by chance."""
@@ -715,16 +708,15 @@ class BucketBackground:
         return self.users / self.room
 
     def standard_deviation(self, keep: float) -> float:
-        """Returns its standard deviation if no other value has more than ``stand_out_threshold`` users, by Zipf's
-        law."""
+        """Returns the standard deviation if other values follow Zipf's law up to ``keep`` users."""
         return math.sqrt(self.mean + self.mean_other_users * (1 + keep / ZIPF_DIVISOR))
 
     def stand_out_threshold(self, times: float) -> float:
         """Returns ``times`` the smallest excess that stands out."""
-        found = 0.0
+        threshold = 0.0
         for _ in range(64):
-            found = times * STAND_OUT_DEVIATIONS * self.standard_deviation(found)
-        return found
+            threshold = times * STAND_OUT_DEVIATIONS * self.standard_deviation(threshold)
+        return threshold
 
     def occupied_fraction(self, keep: float) -> float:
         """Returns the fraction of buckets that stand out, by an item or by chance."""
@@ -733,20 +725,24 @@ class BucketBackground:
 
 
 def design_table_search(wish: SearchRequirements, epsilon: float, delta: float) -> TableDesign:
-    """Returns the search in one round with the smallest threshold within the limits.
-
-    Of designs within 5% of it, the one with the fewest messages.
-    """
-    able = list(_feasible_table_designs(wish, epsilon, delta))
-    if not able:
+    """Returns the search in one round with about the smallest threshold within the limits."""
+    designs = list(_feasible_table_designs(wish, epsilon, delta))
+    if not designs:
         raise ValueError(
-            f"plan: no search in one round reaches {wish.reach} bits within {wish.bits:,.0f} bits and "
-            f"{wish.messages:,.0f} messages a user and {MAX_MESSAGES_READ:.1e} in all; ask in several --rounds, allow "
-            f"more "
-            f"bits, or lower --reach."
+            f"plan: no search in one round reaches {wish.reach} bits within {_describe_limits(wish)}; plan several "
+            f"--rounds, allow more bits, or lower --reach."
         )
-    least = min(design.threshold for design in able)
-    near = [design for design in able if design.threshold <= NEAR_BEST_RATIO * least]
+    return _choose_design(designs)
+
+
+def _describe_limits(wish: SearchRequirements) -> str:
+    return f"{wish.bits:,.0f} bits and {wish.messages:,.0f} messages a user and {MAX_MESSAGES_READ:.1e} in all"
+
+
+def _choose_design(designs: Sequence[Design]) -> Design:
+    """Returns the design with the fewest messages of those within 5% of the smallest threshold."""
+    least = min(design.threshold for design in designs)
+    near = [design for design in designs if design.threshold <= NEAR_BEST_RATIO * least]
     return min(near, key=lambda design: (design.messages, design.room, design.threshold))
 
 
@@ -754,21 +750,20 @@ def _feasible_table_designs(wish: SearchRequirements, epsilon: float, delta: flo
     for room in ROOM_CHOICES:
         for step in range(1, MAX_STEP + 1):
             tables = len(prefix_lengths(room, step, wish.reach)) + CONFIRMING_TABLES + 1
-            behind = BucketBackground(wish.users, room, required_dummies(epsilon, delta, tables))
-            noise = tables * room * behind.mean
+            background = BucketBackground(wish.users, room, required_dummies(epsilon, delta, tables))
+            noise = tables * room * background.mean
             each = tables + (0.0 if wish.by_shuffler else noise / wish.users)
             if each > wish.messages or each * math.log2(tables * room) > wish.bits or noise > MAX_MESSAGES_READ:
                 continue
             for times in THRESHOLD_MULTIPLES:
-                keep = behind.stand_out_threshold(times)
-                share, items = behind.occupied_fraction(keep), wish.users / (ZIPF_DIVISOR * keep)
+                keep = background.stand_out_threshold(times)
+                share, items = background.occupied_fraction(keep), wish.users / (ZIPF_DIVISOR * keep)
                 growth = share * 2.0**step
                 false = items * growth / (1 - growth) * share**CONFIRMING_TABLES if growth < 1 else math.inf
                 if growth <= MAX_GROWTH and false <= max(MAX_FALSE_FINDS, items / 100):
-                    law = SearchLaw(behind.mean, tables - 1, keep, keep, room)
-                    yield TableDesign(
-                        room, step, tables, keep, law.threshold + math.ceil(behind.mean_other_users), each, false
-                    )
+                    law = SearchLaw(background.mean, tables - 1, keep, keep, room)
+                    threshold = law.threshold + math.ceil(background.mean_other_users)
+                    yield TableDesign(room, step, tables, keep, threshold, each, false)
                     break
 
 
@@ -779,21 +774,14 @@ def prefix_lengths(room: int, step: int, reach: int) -> tuple[int, ...]:
 
 
 def design_search(wish: SearchRequirements) -> SearchDesign:
-    """Returns the search over rounds with the smallest threshold within the limits.
-
-    Of designs within 5% of it, the one with the fewest messages.
-    """
-    able = list(_feasible_designs(wish))
-    if not able:
+    """Returns the search over rounds with about the smallest threshold within the limits."""
+    designs = list(_feasible_designs(wish))
+    if not designs:
         raise ValueError(
-            f"plan: no search over {wish.rounds} rounds reaches {wish.reach} bits within {wish.bits:,.0f} bits and "
-            f"{wish.messages:,.0f} messages a user and {MAX_MESSAGES_READ:.1e} in all; allow more --rounds or bits, "
-            f"or lower "
-            f"--reach."
+            f"plan: no search over {wish.rounds} rounds reaches {wish.reach} bits within {_describe_limits(wish)}; "
+            f"allow more --rounds or bits, or lower --reach."
         )
-    least = min(design.threshold for design in able)
-    near = [design for design in able if design.threshold <= NEAR_BEST_RATIO * least]
-    return min(near, key=lambda design: (design.messages, design.room, design.threshold))
+    return _choose_design(designs)
 
 
 def _feasible_designs(wish: SearchRequirements) -> Iterator[SearchDesign]:
@@ -812,11 +800,10 @@ def _feasible_designs(wish: SearchRequirements) -> Iterator[SearchDesign]:
         lowest = _lowest_show_threshold(room, wish.dummies_per_option)
         for times in THRESHOLD_MULTIPLES:
             show = times * lowest
-            finding = SearchLaw(
-                wish.dummies_per_option, wish.rounds, show - SHOW_MARGIN_DEVIATIONS * deviation, show, room - 1
-            )
-            if estimate_bits_found(wish, finding) >= wish.reach:
-                yield SearchDesign(room, finding.keep, show, finding.threshold, each)
+            keep = show - SHOW_MARGIN_DEVIATIONS * deviation
+            law = SearchLaw(wish.dummies_per_option, wish.rounds, keep, show, room - 1)
+            if estimate_bits_found(wish, law) >= wish.reach:
+                yield SearchDesign(room, keep, show, law.threshold, each)
                 break
 
 
@@ -827,14 +814,14 @@ def _lowest_show_threshold(room: int, mean: float) -> float:
     return float(poisson.isf(MAX_FALSE_FINDS / room, mean) + 1 - mean)
 
 
-def estimate_bits_found(wish: SearchRequirements, finding: SearchLaw) -> float:
+def estimate_bits_found(wish: SearchRequirements, law: SearchLaw) -> float:
     """Estimates the number of bits that all rounds find."""
-    depth = math.log2(finding.options)
-    kept = min(wish.users / (ZIPF_DIVISOR * finding.keep), finding.options)
+    depth = math.log2(law.options)
+    kept = min(wish.users / (ZIPF_DIVISOR * law.keep), law.options)
     for _ in range(wish.rounds - 1):
         done = kept * _complete_fraction(wish, depth)
-        waiting = max(1.0, kept - done + finding.false_survivors)
-        room = (finding.options - done) / waiting
+        waiting = max(1.0, kept - done + law.false_survivors)
+        room = (law.options - done) / waiting
         if room <= 1:
             return depth
         depth += math.log2(room)

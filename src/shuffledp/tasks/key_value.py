@@ -18,7 +18,6 @@ from shuffledp.tasks.base import NUMBERS, Quantity, Sensitivity, Shape, Task, op
 from shuffledp.tasks.column_reader import NO_ITEM, ColumnReader, drop_dummies, fill_with_dummies
 from shuffledp.tasks.counting import count_quantity
 from shuffledp.tasks.domain import (
-    PLAN_PREFIX,
     TASK_PREFIX,
     Categories,
     Interval,
@@ -27,6 +26,7 @@ from shuffledp.tasks.domain import (
     Values,
     build_interval,
     build_option_domain,
+    require_domain,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class KeyValue(Task):
     The report shows the mean of a key if its count is above its error.
 
     Args:
-        keys: Public list of keys as texts, or their number, and they are called 0, 1, ….
+        keys: Public list of keys as texts, or their number; the keys are then called 0, 1, ….
         low: Smallest number, or an ``Interval``.
         high: Largest number; None if ``low`` is an ``Interval``.
         items: Largest number of keys that a user holds.
@@ -70,9 +70,8 @@ class KeyValue(Task):
     def __init__(
         self, keys: Values | Sequence[str] | float, low: float | Interval, high: float | None = None, *, items: float
     ) -> None:
-        object.__setattr__(
-            self, "pairs", KeyedInterval(_name_keys(build_option_domain(keys)), build_interval(low, high))
-        )
+        pairs = KeyedInterval(_name_keys(build_option_domain(keys)), build_interval(low, high))
+        object.__setattr__(self, "pairs", pairs)
         object.__setattr__(self, "items", validation.count(TASK_PREFIX, "items", items))
         if self.items > self.count:
             raise ValueError(f"{TASK_PREFIX}: items must be at most the {self.count} keys, got {self.items}.")
@@ -117,7 +116,7 @@ class KeyValue(Task):
         return place == 1
 
     def resolve_columns(self, named: tuple[str, ...]) -> tuple[str, ...]:
-        # One column of lists of pairs; or a column of keys and one of numbers, with a pair per row.
+        # One column of lists of pairs, or a column of keys and one of numbers.
         if len(named) > 2:
             raise ValueError(f"input: expected a column of pairs, or one of keys and one of numbers, got {len(named)}.")
         return named
@@ -126,22 +125,22 @@ class KeyValue(Task):
         sizes, keys, numbers = column.read_pairs(array, self.pairs.keys.labels, self.pairs.interval, self.items)
         places = np.full((len(sizes), self.items), NO_ITEM, dtype=np.int64)
         values = np.zeros(places.shape)
-        held = np.arange(self.items) < sizes[:, None]
-        places[held], values[held] = keys, numbers
+        used = np.arange(self.items) < sizes[:, None]
+        places[used], values[used] = keys, numbers
         # The number of a dummy is 0, which has either sign with equal probability.
         return np.stack([fill_with_dummies(column, places, self.count, self.items), values], axis=-1)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        reading = mechanism.estimator
-        assert isinstance(reading, KeyValueEstimator), "a mechanism for keys with numbers"
-        labels, own = option_labels(self.domain, self.count), drop_dummies(estimate, self.count)
-        held = Estimate(own.value[0], own.variance[0], own.users, reading.count_error_law(own.users))
-        users = count_quantity(labels, held, confidence)
+        estimator = mechanism.estimator
+        assert isinstance(estimator, KeyValueEstimator), "a mechanism for keys with numbers"
+        labels, pairs = option_labels(self.domain, self.count), drop_dummies(estimate, self.count)
+        counts = Estimate(pairs.value[0], pairs.variance[0], pairs.users, estimator.count_error_law(pairs.users))
+        users = count_quantity(labels, counts, confidence)
         # Nothing is known about the mean of a key that perhaps nobody holds.
-        untold = np.where(reading.has_mean_interval(own, confidence), 0.0, np.nan)
+        mask = np.where(estimator.has_mean_interval(pairs, confidence), 0.0, np.nan)
         means, low, high = (
-            self._to_user_unit(mechanism, part) + untold
-            for part in (reading.means(own), *reading.mean_intervals(own, confidence))
+            self._to_user_unit(mechanism, part) + mask
+            for part in (estimator.means(pairs), *estimator.mean_intervals(pairs, confidence))
         )
         # The interval of a ratio is not symmetric, so a standard error would not describe it.
         shape = Shape(NUMBERS, self.pairs.interval.low, self.pairs.interval.high)
@@ -154,11 +153,8 @@ class KeyValue(Task):
 
     @classmethod
     def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
-        if not isinstance(domain, KeyedInterval):
-            raise ValueError(
-                f"{PLAN_PREFIX}: the task {cls.name!r} needs a domain of {KeyedInterval.kind}, got {domain.kind}."
-            )
-        return cls(domain.keys, domain.interval, **parameters)
+        pairs = require_domain(cls.name, domain, KeyedInterval)
+        return cls(pairs.keys, pairs.interval, **parameters)
 
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.metric.planar_laplace import MapGrid, MapPoint
 from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.tasks.base import CELLS, POST_PROCESSING_METHODS, Quantity, Sensitivity, Shape, Task
 from shuffledp.tasks.column_reader import ColumnReader
-from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, Area, Interval, TaskOptions, Values
+from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, Area, Interval, TaskOptions, Values, require_domain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ DEFAULT_COLUMNS = 6
 PLANE, DEGREES = "plane", "degrees"
 AXIS_COLUMN_NAMES = {"x": ("x", "lon", "lng", "long", "longitude"), "y": ("y", "lat", "latitude")}
 """Recognised names of coordinate columns."""
-OFF_MAP_HINT = "; move them to its edges (--clip), plan a larger map, or see whether the coordinates are swapped"
+OFF_MAP_HINT = "; move them to its edges (--clip), plan a larger map, or check if the coordinates are swapped"
 EDGES = ("west", "east", "south", "north")
 
 
@@ -40,8 +40,8 @@ EDGES = ("west", "east", "south", "north")
 class Location(Task):
     """The number of users in each cell of a map.
 
-    Mechanisms for places can do it, and those for frequencies: then a place becomes the number of its cell before it is
-    randomized. Only the former guarantee privacy by distance.
+    It is done by mechanisms for places, or by those for frequencies; then a place becomes the number of its cell before
+    it is randomized. Only the former guarantee privacy by distance.
 
     Args:
         west: Smallest x or longitude.
@@ -134,9 +134,11 @@ class Location(Task):
         settings = mechanism.settings()
         if not _takes_points(mechanism):
             self._check_table_rows(mechanism, self.cells)
-            if settings.get("options", self.cells) != self.cells:
-                has = f"has options = {settings['options']}"
-                raise ValueError(f"{PLAN_PREFIX}: {mechanism.name} {has}, but the map has {self.cells} cells.")
+            options = settings.get("options", self.cells)
+            if options != self.cells:
+                raise ValueError(
+                    f"{PLAN_PREFIX}: {mechanism.name} has options = {options}, but the map has {self.cells} cells."
+                )
             return
         for name, value in self._map_settings.items():
             # With rows = 0 the mechanism chooses the number of rows that makes its cells about square.
@@ -147,11 +149,13 @@ class Location(Task):
         metric = [mechanism.name for mechanism in offered if isinstance(mechanism, HasNeighbours)]
         if len(metric) == len(offered):
             return ""
-        what = "distances, that near places are hidden better than far ones"
         if not metric:
-            return f"None of these promises {what}: all cells are hidden alike."
-        verb = "promise" if len(metric) > 1 else "promises"
-        return f"Only {' and '.join(metric)} {verb} {what}; the others hide all cells alike."
+            return "No mechanism hides near places better than distant ones: all hide every cell equally well."
+        verb = "hide" if len(metric) > 1 else "hides"
+        return (
+            f"Only {' and '.join(metric)} {verb} near places better than distant ones; the others hide every cell "
+            f"equally well."
+        )
 
     def representative_values(self, mechanism: Mechanism) -> Array:
         if not _takes_points(mechanism):
@@ -171,19 +175,18 @@ class Location(Task):
 
     def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         places = self._clip_points(column, self._read_points(column, array))
-        inside = MapPoint(self.name, self.grid, (0, 0))
-        found = column.check_values(places, inside.check, OFF_MAP_HINT)
-        return found if _takes_points(column.mechanism) else self.grid.find_cells(found)
+        points = column.check_values(places, MapPoint(self.name, self.grid, (0, 0)).check, OFF_MAP_HINT)
+        return points if _takes_points(column.mechanism) else self.grid.find_cells(points)
 
     def resolve_columns(self, named: tuple[str, ...]) -> tuple[str, ...]:
-        # One column of two coordinates, or two columns, ordered by their names if these are recognised; otherwise the
-        # first is x, or the latitude if the map is in degrees.
+        # One column of two coordinates, or two columns. If their names are not recognised, the first is x, or the
+        # latitude if the map is in degrees.
         if len(named) > 2:
             raise ValueError(f"input: expected a column of places, or one for each coordinate, got {len(named)}.")
         axes = [find_axis(name) for name in named]
-        # Degrees are written latitude first.
-        wanted = ["x", "y"] if self.coordinates == PLANE else ["y", "x"]
-        return named[::-1] if axes == wanted[::-1] else named
+        # Latitude comes first.
+        expected = ["x", "y"] if self.coordinates == PLANE else ["y", "x"]
+        return named[::-1] if axes == expected[::-1] else named
 
     def _read_points(self, column: ColumnReader, array: pa.Array) -> Array:
         """Returns two coordinates per row."""
@@ -198,10 +201,8 @@ class Location(Task):
     def _clip_points(self, column: ColumnReader, places: Array) -> Array:
         """Moves places to the map's edges if that is the rule."""
         edges = [Interval(self.area.west, self.area.east), Interval(self.area.south, self.area.north)]
-        moved = [
-            column.clip_numbers(places[:, place], edges[axis]) for place, axis in enumerate(self.grid.coordinate_order)
-        ]
-        return np.stack(moved, axis=1)
+        order = enumerate(self.grid.coordinate_order)
+        return np.stack([column.clip_numbers(places[:, place], edges[axis]) for place, axis in order], axis=1)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         labels = [f"{first:.6g}, {second:.6g}" for first, second in self.grid.centres]
@@ -212,9 +213,7 @@ class Location(Task):
 
     @classmethod
     def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
-        if not isinstance(domain, Area):
-            raise ValueError(f"{PLAN_PREFIX}: the task {cls.name!r} needs a domain of {Area.kind}, got {domain.kind}.")
-        return cls(**vars(domain), **parameters)
+        return cls(**vars(require_domain(cls.name, domain, Area)), **parameters)
 
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:

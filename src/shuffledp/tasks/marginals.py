@@ -1,4 +1,4 @@
-"""Marginals: the number of users with each value of several columns, and with each pair of values of two columns."""
+"""Marginals: the number of users with each value of a column, and with each pair of values of two columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Floats
 from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, KnownCovarianceEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, find_range_estimator, supports_ranges
-from shuffledp.tasks.base import CONSISTENT, Quantity, Shape, Task, option_labels, post_process_quantity
+from shuffledp.tasks.base import CONSISTENT, Quantity, Shape, Task, post_process_quantity
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.counting import Frequency
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions, Values, build_option_domain, parse_domain
@@ -60,7 +60,7 @@ class TwoWayTable:
         return self._weighted_variance(self._effects[side])
 
     def cell_variance(self, kept: tuple[float, float]) -> tuple[Floats, float]:
-        """Returns the variance of each cell if these fractions of the two columns' effects are this table's own.
+        """Returns the variance of each cell if its effects have these weights from this table.
 
         Also returns the effective number of equal errors in each cell, which determines its tails.
         """
@@ -105,13 +105,13 @@ class ConsistentTables:
     @cached_property
     def _effects(self) -> dict[int, tuple[Floats, Floats]]:
         """The effect of each value of each column, from all tables, and its variance."""
-        found = {}
+        effects = {}
         for column in sorted({column for table in self.tables for column in table.columns}):
             parts = list(zip(self._tables_with(column), self._precision_weights(column), strict=True))
             value = sum(share * table.effect(side) for (table, side), share in parts)
             variance = sum(share**2 * table.effect_variance(side) for (table, side), share in parts)
-            found[column] = np.asarray(value), np.asarray(variance)
-        return found
+            effects[column] = np.asarray(value), np.asarray(variance)
+        return effects
 
     def one_way(self, column: int) -> Estimate:
         """Returns the number of users with each value of a column."""
@@ -159,16 +159,16 @@ def project_to_consistent_tables(tables: Sequence[Floats], places: ColumnPairs, 
 
     ``places`` gives the two columns of each table.
     """
-    found, owed = list(tables), [np.zeros_like(table) for table in tables]
+    projected, corrections = list(tables), [np.zeros_like(table) for table in tables]
     for _ in range(MAX_PROJECTIONS):
-        agreeing = _make_consistent(found, places, users)
-        raised = [np.maximum(table + rest, 0.0) for table, rest in zip(agreeing, owed, strict=True)]
-        owed = [table + rest - up for table, rest, up in zip(agreeing, owed, raised, strict=True)]
-        moved = max(float(np.abs(up - table).max()) for up, table in zip(raised, agreeing, strict=True))
-        found = raised
-        if moved <= PROJECTION_TOLERANCE * users:
+        agreeing = _make_consistent(projected, places, users)
+        corrected = [table + rest for table, rest in zip(agreeing, corrections, strict=True)]
+        projected = [np.maximum(table, 0.0) for table in corrected]
+        corrections = [table - up for table, up in zip(corrected, projected, strict=True)]
+        move = max(float(np.abs(up - table).max()) for up, table in zip(projected, agreeing, strict=True))
+        if move <= PROJECTION_TOLERANCE * users:
             break
-    return found
+    return projected
 
 
 def one_way_counts(tables: Sequence[Floats], places: ColumnPairs, columns: int) -> list[Floats]:
@@ -188,16 +188,16 @@ def _make_consistent(tables: Sequence[Floats], places: ColumnPairs, users: float
     A table's total, its row sums less their mean, its column sums likewise, and the rest are orthogonal: the sums of a
     column become a weighted mean over the tables, with larger weights if a sum runs over fewer cells.
     """
-    found = [table + (users - table.sum()) / table.size for table in tables]
+    result = [table + (users - table.sum()) / table.size for table in tables]
     for column in sorted({one for two in places for one in two}):
-        sharing = [place for place, two in enumerate(places) if column in two]
-        sides = [places[place].index(column) for place in sharing]
-        sums = [found[place].sum(axis=1 - side) for place, side in zip(sharing, sides, strict=True)]
-        weights = [1 / found[place].shape[1 - side] for place, side in zip(sharing, sides, strict=True)]
+        sharing = [(table, two.index(column)) for table, two in enumerate(places) if column in two]
+        sums = [result[table].sum(axis=1 - side) for table, side in sharing]
+        weights = [1 / result[table].shape[1 - side] for table, side in sharing]
         agreed = np.average(sums, axis=0, weights=weights)
-        for place, side, own in zip(sharing, sides, sums, strict=True):
-            found[place] = found[place] + np.expand_dims((agreed - own) / found[place].shape[1 - side], 1 - side)
-    return found
+        for (table, side), own in zip(sharing, sums, strict=True):
+            shift = (agreed - own) / result[table].shape[1 - side]
+            result[table] = result[table] + np.expand_dims(shift, 1 - side)
+    return result
 
 
 PAIR_SEPARATOR = " × "
@@ -236,7 +236,7 @@ class _PairFrequency(Frequency):
 
     name = "two-way marginal"
     supports_subsampling: ClassVar[bool] = False
-    # The tables are made consistent afterwards; their covariances under subsampling are not known.
+    # The covariances of the tables, which are made consistent later, are not known under subsampling.
 
     def __init__(self, first: Values, second: Values) -> None:
         super().__init__(PairDomain(first, second))
@@ -246,7 +246,7 @@ class _PairFrequency(Frequency):
 
     @property
     def pairs(self) -> PairDomain:
-        assert isinstance(self.options, PairDomain), "it is made of one"
+        assert isinstance(self.options, PairDomain)
         return self.options
 
     @classmethod
@@ -309,7 +309,7 @@ class Marginals(Survey):
         if len(set(names)) != len(names):
             raise ValueError(f"{TASK_PREFIX}: expected each column once, got one twice.")
         if len(named) < self.ways:
-            raise ValueError(f"{TASK_PREFIX}: marginals of {self.ways} columns need as many, got {len(named)}.")
+            raise ValueError(f"{TASK_PREFIX}: ways = {self.ways} needs at least as many columns, got {len(named)}.")
         super().__init__(self._build_questions())
 
     def _build_questions(self) -> list[Question]:
@@ -320,7 +320,7 @@ class Marginals(Survey):
             cells = PairDomain(one, other).size or 0
             if cells > MAX_CELLS:
                 raise ValueError(
-                    f"{TASK_PREFIX}: {first!r} and {second!r} have {cells:,} cells; at most {MAX_CELLS:,}."
+                    f"{TASK_PREFIX}: expected at most {MAX_CELLS:,} cells, got {cells:,} of {first!r} and {second!r}."
                 )
         return [Question((first, second), _PairFrequency(one, other)) for (first, one), (second, other) in pairs]
 
@@ -330,33 +330,15 @@ class Marginals(Survey):
         if self.ways == 1:
             return super().quantities(mechanism, estimate, confidence)
         tables = self.tables(mechanism, estimate)
-        one_way = [
-            replace(
-                Quantity.from_estimate(
-                    "users",
-                    option_labels(values, values.size or 0),
-                    tables.one_way(place),
-                    confidence,
-                    Frequency(values).public_shape(estimate.users),
-                ),
-                question=name,
-            )
-            for place, (name, values) in enumerate(self.domains)
+        columns = (
+            (name, Frequency(values), tables.one_way(place)) for place, (name, values) in enumerate(self.domains)
+        )
+        pairs = zip(self.names, (one.task for one in self.asked), map(tables.two_way, tables.tables), strict=True)
+        return [
+            replace(quantity, question=name)
+            for name, task, counts in (*columns, *pairs)
+            for quantity in task.quantities(mechanism, counts, confidence)
         ]
-        two_way = [
-            replace(
-                Quantity.from_estimate(
-                    "users",
-                    option_labels(question.task.domain, len(own.value)),
-                    own,
-                    confidence,
-                    _public_pair_shape(question.task, estimate.users),
-                ),
-                question=name,
-            )
-            for question, name, own in zip(self.asked, self.names, map(tables.two_way, tables.tables), strict=True)
-        ]
-        return one_way + two_way
 
     def post_process(
         self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
@@ -369,8 +351,8 @@ class Marginals(Survey):
         cut = len(self.domains)
         places = list(combinations(range(cut), 2))
         tables = [quantity.value.reshape(quantity.shape.sizes) for quantity in quantities[cut:]]
-        found = project_to_consistent_tables(tables, places, float(estimate.users))
-        return [*one_way_counts(found, places, cut), *(table.reshape(-1) for table in found)]
+        tables = project_to_consistent_tables(tables, places, float(estimate.users))
+        return [*one_way_counts(tables, places, cut), *(table.reshape(-1) for table in tables)]
 
     def tables(self, mechanism: Mechanism, estimate: Estimate) -> ConsistentTables:
         """Collects the two-way tables of an estimate, to be made consistent.
@@ -388,13 +370,13 @@ class Marginals(Survey):
         assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
         places = combinations(range(len(self.domains)), 2)
         rows = zip(places, self.asked, mechanism.mechanisms, mechanism.queries(estimate), strict=True)
-        found = []
-        for columns, question, part, own in rows:
-            answers, domain = find_range_estimator(part), question.task.domain
-            if answers is None or not isinstance(domain, PairDomain):
+        tables = []
+        for columns, question, part, counts in rows:
+            ranges, domain = find_range_estimator(part), question.task.domain
+            if ranges is None or not isinstance(domain, PairDomain):
                 raise ValueError(f"{PLAN_PREFIX}: counts of {part.name} with these settings cannot be added up.")
-            found.append(TwoWayTable(columns, domain.sizes, own, answers.estimator))
-        return ConsistentTables(found)
+            tables.append(TwoWayTable(columns, domain.sizes, counts, ranges.estimator))
+        return ConsistentTables(tables)
 
     # --- Serialisation ---
 
@@ -407,18 +389,17 @@ class Marginals(Survey):
         return ("columns", "ways")
 
     @classmethod
-    def from_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
+    def from_document(cls, document: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
         del read
-        listed = told["columns"]
-        good = isinstance(listed, list) and all(
+        listed = document["columns"]
+        if not isinstance(listed, list) or not all(
             isinstance(one, Mapping) and one.keys() == {"column", "domain"} and isinstance(one["column"], str)
             for one in listed
-        )
-        if not good:
+        ):
             raise ValueError(
-                f"{PLAN_PREFIX}: columns must be a list, each with its column and domain, got something else."
+                f"{PLAN_PREFIX}: columns must be a list of objects with column and domain, got something else."
             )
-        return cls([(one["column"], parse_domain(one["domain"])) for one in listed], told["ways"])
+        return cls([(one["column"], parse_domain(one["domain"])) for one in listed], document["ways"])
 
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:
@@ -427,13 +408,7 @@ class Marginals(Survey):
         for one in given.questions:
             if type(one.task) is not Frequency or one.mechanism is not None or one.weight != 1.0:
                 raise ValueError(
-                    f"{PLAN_PREFIX}: marginals are frequencies of columns, without weights or mechanisms of their "
-                    f"own, got "
-                    f"the question {one.title!r}."
+                    f"{PLAN_PREFIX}: marginals are frequencies of columns, without weights or mechanisms, got the "
+                    f"question {one.title!r}."
                 )
         return cls([(one.title, one.task.domain) for one in given.questions], given.ways or 1)
-
-
-def _public_pair_shape(task: Task, users: int) -> Shape:
-    assert isinstance(task, _PairFrequency), "that is what two columns are asked as"
-    return task.public_shape(users)

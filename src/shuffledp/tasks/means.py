@@ -26,7 +26,16 @@ from shuffledp.tasks.base import (
     option_labels,
 )
 from shuffledp.tasks.column_reader import ColumnReader
-from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, Interval, Intervals, TaskOptions, Values, build_interval
+from shuffledp.tasks.domain import (
+    PLAN_PREFIX,
+    TASK_PREFIX,
+    Interval,
+    Intervals,
+    TaskOptions,
+    Values,
+    build_interval,
+    require_domain,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +52,7 @@ SAMPLE_POINTS = 1000
 class Mean(Task):
     """The mean of one number per user.
 
-    Numbers outside the interval must be clipped before they are collected.
+    Numbers outside the interval have to be clipped before the collection.
 
     Args:
         low: Smallest number that a user may hold, in the users' own unit; or an ``Interval``.
@@ -111,16 +120,16 @@ class Mean(Task):
         return column.read_vectors(array, (self.interval,))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        return [self._mean_quantity(mechanism, estimate, confidence)]
+
+    def _mean_quantity(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
         shape = Shape(NUMBERS, self.interval.low, self.interval.high)
-        return [
-            Quantity.from_estimate(
-                "mean", ["mean"], rescale_estimate(self.interval, mechanism, estimate), confidence, shape
-            )
-        ]
+        mean = rescale_estimate(self.interval, mechanism, estimate)
+        return Quantity.from_estimate("mean", ["mean"], mean, confidence, shape)
 
     @classmethod
     def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
-        return cls(require_interval(cls, domain), **parameters)
+        return cls(require_domain(cls.name, domain, Interval), **parameters)
 
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:
@@ -138,13 +147,6 @@ def rescale_estimate(interval: Interval, mechanism: Mechanism, estimate: Estimat
     low, high = mechanism.value_range
     scale = interval.width / (high - low)
     return estimate.transform(scale, interval.low - low * scale)
-
-
-def require_interval(task: type[Task], domain: Values) -> Interval:
-    """Returns a domain that is an interval; raises ValueError otherwise."""
-    if not isinstance(domain, Interval):
-        raise ValueError(f"plan: the task {task.name!r} needs a domain of {Interval.kind}, got {domain.kind}.")
-    return domain
 
 
 # --- Sum ---
@@ -199,10 +201,10 @@ class Sum(Mean):
 
 
 class Variance(Mean):
-    """The variance of one number per user, and the mean beside it.
+    """The variance of one number per user, and the mean.
 
-    A number t, rescaled to [−1, 1], is sent as the vector (t, 2t² − 1) of a box, so any mechanism for vectors can do
-    it. It is the variance of these users, not of a population that they are a sample of.
+    A number t, rescaled to [−1, 1], is sent as the vector (t, 2t² − 1) of a box, by any mechanism for vectors. It is
+    the variance of these users' numbers, not that of a population from which they were sampled.
 
     Args:
         low: Smallest number that a user may hold, in the users' own unit; or an ``Interval``.
@@ -242,35 +244,26 @@ class Variance(Mean):
     def sensitivity(self, users: int) -> Sensitivity:
         # (high − low)²·(n − 1)/n²: attained if all other users are at one end and one user moves from there to the
         # other end.
-        moved = self.interval.width**2 * (users - 1) / users**2 or self.interval.width**2
-        return Sensitivity(moved, moved)
+        change = self.interval.width**2 * (users - 1) / users**2 or self.interval.width**2
+        return Sensitivity(change, change)
 
     def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        found, scale = estimate_variance(estimate), self.scale(mechanism)
+        variance, scale = estimate_variance(estimate), self.scale(mechanism)
         truth = (held[1] + 1) / 2 - held[0] ** 2
-        return scale * (found.value - truth), scale * found.margin_towards(truth, confidence)
+        return scale * (variance.value - truth), scale * variance.margin_towards(truth, confidence)
 
     def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         return _with_square(column.read_scaled_numbers(array, self.interval))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        first = estimate.select(slice(1))
-        mean, found, scale = (
-            rescale_estimate(self.interval, mechanism, first),
-            estimate_variance(estimate),
-            self.scale(mechanism),
-        )
-        variance = found.transform(scale)
+        variance = estimate_variance(estimate).transform(self.scale(mechanism))
+        # The variance in an interval is largest if half of the numbers are at each end.
+        shape = Shape(NUMBERS, 0.0, self.interval.width**2 / 4)
         return [
-            Quantity.from_estimate(
-                "mean", ["mean"], mean, confidence, Shape(NUMBERS, self.interval.low, self.interval.high)
-            ),
-            # The variance in an interval is largest if half of the numbers are at each end.
-            Quantity.from_estimate(
-                "variance", ["variance"], variance, confidence, Shape(NUMBERS, 0.0, self.interval.width**2 / 4)
-            ),
+            self._mean_quantity(mechanism, estimate.select(slice(1)), confidence),
+            Quantity.from_estimate("variance", ["variance"], variance, confidence, shape),
         ]
 
 
@@ -282,8 +275,8 @@ def _with_square(numbers: Floats) -> Array:
 def estimate_variance(estimate: Estimate) -> Estimate:
     """Estimates the variance from estimates of the means of t and of 2t² − 1, whose errors are independent.
 
-    The square of an estimate exceeds that of the mean by its variance on average, which is corrected. The variance of
-    the result is that of first order, with the second order of the square.
+    The square of the estimated mean is too large by its variance on average, which is corrected. The variance of the
+    result is of first order, with the second-order term of the square.
     """
     (mean, double), (first, second) = estimate.value, estimate.variance
     value = (double + 1) / 2 - mean**2 + first
@@ -300,7 +293,7 @@ BOX, BALL = "box", "ball"
 
 @dataclass(frozen=True, init=False)
 class VectorMean(Task):
-    """The mean of a vector per user, in a box. For vectors of bounded length use ``UnitVectorMean``.
+    """The mean of one vector per user, in a box. For vectors of bounded length use ``UnitVectorMean``.
 
     Args:
         dimension: Number of coordinates.
@@ -346,15 +339,17 @@ class VectorMean(Task):
     @property
     def intervals(self) -> tuple[Interval, ...]:
         """The interval of each coordinate."""
-        return (
-            self.coordinate_bounds.intervals
-            if isinstance(self.coordinate_bounds, Intervals)
-            else (self.coordinate_bounds,) * self.dimension
-        )
+        bounds = self.coordinate_bounds
+        return bounds.intervals if isinstance(bounds, Intervals) else (bounds,) * self.dimension
 
     @property
     def _widths(self) -> Floats:
         return np.array([each.width for each in self.intervals])
+
+    def _scales(self, mechanism: Mechanism) -> Floats:
+        """Returns the factor of each coordinate from the mechanism's unit to the users'."""
+        low, high = mechanism.value_range
+        return np.asarray(self._widths / (high - low))
 
     @property
     def domain(self) -> Values:
@@ -365,7 +360,7 @@ class VectorMean(Task):
         return {"dimension": self.dimension, "shape": self.shape}
 
     def representative_values(self, mechanism: Mechanism) -> Array:
-        # One vector is a corner: mechanisms that take only shorter vectors refuse it.
+        # One vector is a corner, so that mechanisms that take only shorter vectors reject the data.
         drawn = np.random.default_rng(SAMPLE_SEED).uniform(-1.0, 1.0, (SAMPLE_VECTORS, self.dimension))
         return np.concatenate([np.ones((1, self.dimension)), drawn])
 
@@ -382,8 +377,7 @@ class VectorMean(Task):
     def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        low, high = mechanism.value_range
-        scales = self._widths / (high - low)
+        scales = self._scales(mechanism)
         return scales * (estimate.value - held), scales * estimate.margin_towards(held, confidence)
 
     def user_influence(self, users: int) -> float:
@@ -406,19 +400,19 @@ class VectorMean(Task):
         return named
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        low, high = mechanism.value_range
-        scale = self._widths / (high - low)
-        moved = estimate.transform(scale, np.array([each.low for each in self.intervals]) - low * scale)
+        lows, highs = (np.array([getattr(each, end) for each in self.intervals]) for end in ("low", "high"))
+        scales = self._scales(mechanism)
+        means = estimate.transform(scales, lows - mechanism.value_range[0] * scales)
         labels = ["mean"] if self.dimension == 1 else option_labels(self.domain, self.dimension)
-        ends = (np.array([each.low for each in self.intervals]), np.array([each.high for each in self.intervals]))
-        return [Quantity.from_estimate("mean", labels, moved, confidence, Shape(COORDINATES, *ends, ordered=True))]
+        shape = Shape(COORDINATES, lows, highs, ordered=True)
+        return [Quantity.from_estimate("mean", labels, means, confidence, shape)]
 
     @classmethod
     def from_domain(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
         dimension, shape = parameters["dimension"], parameters["shape"]
         if isinstance(domain, Intervals) and shape == BOX:
             return VectorMean(dimension, domain)
-        interval = require_interval(cls, domain)
+        interval = require_domain(cls.name, domain, Interval)
         if shape == BOX:
             return VectorMean(dimension, interval)
         if shape != BALL:
@@ -441,7 +435,7 @@ class VectorMean(Task):
 
 @dataclass(frozen=True, init=False)
 class UnitVectorMean(VectorMean):
-    """The mean of a vector of length at most 1 per user.
+    """The mean of one vector of length at most 1 per user.
 
     Args:
         dimension: Number of coordinates.

@@ -1,8 +1,8 @@
-"""Parser of the questions of a survey, given as lines on the command line or as a file.
+"""Parser of the questions of a survey, from the command line or from a file.
 
-A line is ``NAME:COLUMN:WEIGHT:OPTION=VALUE,…``, where NAME is a task (frequency, mean, …) or a mechanism (krr,
-…), which then is the only one to plan with; several columns are joined by a plus sign. Weight and options may be
-omitted. A file is TOML with a table ``[[question]]`` for each, or JSON with a list ``"questions"``.
+On the command line a question is ``NAME:COLUMN:WEIGHT:OPTION=VALUE,…``. NAME is a task (frequency, mean, …), or a
+mechanism (krr, …) as the only one to plan with; several columns are joined by a plus sign. Weight and options may be
+omitted. A file is TOML with a table ``[[question]]`` for each question, or JSON with a list ``"questions"``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shuffledp.tasks.survey import Question
 
 QUESTION_FORMAT = "NAME:COLUMN:WEIGHT:OPTION=VALUE,…"
 EXCLUDED_OPTIONS = ("questions", "ways", "labels", "called", "strings", "bits", "reach")
-"""Options that a question cannot have: questions of its own, those read from data, and those of searches."""
+"""Options that a question cannot have: further questions, those read from data, and those of searches."""
 QUESTION_OPTIONS = tuple(field.name for field in fields(TaskOptions) if field.name not in EXCLUDED_OPTIONS)
 COLUMN_SEPARATOR = "+"
 QUESTION_TASK_NAMES = tuple(
@@ -37,12 +37,12 @@ FILE_FIELDS = ("column", "task", "mechanism", "weight")
 
 
 def parse_questions(texts: Sequence[str], file: Path | None) -> tuple[Question, ...]:
-    """Returns the questions of these lines and of this file; empty if neither is given."""
+    """Returns the questions of these texts and of this file."""
     return (*map(parse_question, texts), *(() if file is None else read_questions_file(file)))
 
 
 def parse_question(text: str) -> Question:
-    """Parses one line; raises ValueError if it is invalid.
+    """Parses one question of the command line; raises ValueError if it is invalid.
 
     >>> question = parse_question("mean:age:0.3:low=0,high=120")
     >>> question.columns, question.task.domain, question.weight
@@ -54,38 +54,39 @@ def parse_question(text: str) -> Question:
     if not name.strip() or not rest or not rest[0].strip():
         raise ValueError(f"{PLAN_PREFIX}: a question is {QUESTION_FORMAT}, got {text!r}.")
     column, weight, options = (*rest, *("",) * (3 - len(rest)))
-    given: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for part in filter(None, options.split(",")):
-        key, found, value = part.partition("=")
-        if not found or not value:
+        key, _, value = part.partition("=")
+        if not value:
             raise ValueError(f"{PLAN_PREFIX}: a question is {QUESTION_FORMAT}, got {part!r} among its options.")
-        given[key.strip()] = value.strip()
-    return _build_question(name.strip(), None, column.strip().split(COLUMN_SEPARATOR), weight.strip() or 1.0, given)
+        named[key.strip()] = value.strip()
+    return _build_question(name.strip(), None, column.strip().split(COLUMN_SEPARATOR), weight.strip() or 1.0, named)
 
 
 def read_questions_file(path: Path) -> tuple[Question, ...]:
     """Reads the questions of a TOML or JSON file; files of categories are looked up in the same directory."""
-    told = _read_document(path)
-    listed = told.get("questions", told.get("question")) if isinstance(told, Mapping) else told
-    if not isinstance(listed, list) or not listed or not all(isinstance(one, Mapping) for one in listed):
+    document = _read_document(path)
+    entries = document.get("questions", document.get("question")) if isinstance(document, Mapping) else document
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
         raise ValueError(f"{PLAN_PREFIX}: expected a list of questions in {path}, got something else.")
-    return tuple(_parse_file_entry(path, one) for one in listed)
+    return tuple(_parse_file_entry(path, entry) for entry in entries)
 
 
 def _read_document(path: Path) -> Any:
+    is_json = path.suffix.lower() == ".json"
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+        return json.loads(text) if is_json else tomllib.loads(text)
     except OSError as error:
         raise ValueError(f"{PLAN_PREFIX}: cannot read {path}: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+        kind = "JSON" if is_json else "TOML"
         raise ValueError(f"{PLAN_PREFIX}: expected {kind} in {path}, got: {str(error).rstrip('.')}.") from None
 
 
-def _parse_file_entry(path: Path, told: Mapping[str, Any]) -> Question:
-    given = {key: value for key, value in told.items() if key not in FILE_FIELDS}
-    column, task, mechanism = told.get("column"), told.get("task"), told.get("mechanism")
+def _parse_file_entry(path: Path, entry: Mapping[str, Any]) -> Question:
+    options = {key: value for key, value in entry.items() if key not in FILE_FIELDS}
+    column, task, mechanism = entry.get("column"), entry.get("task"), entry.get("mechanism")
     columns = [column] if isinstance(column, str) else column
     if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
         raise ValueError(f"{PLAN_PREFIX}: a question of {path} lacks the name of its column.")
@@ -97,9 +98,9 @@ def _parse_file_entry(path: Path, told: Mapping[str, Any]) -> Question:
     name = task or mechanism
     if name is None:
         raise ValueError(f"{PLAN_PREFIX}: the question {columns[0]!r} of {path} lacks its task.")
-    if isinstance(given.get("categories"), str):
-        given["categories"] = str(path.parent / given["categories"])
-    return _build_question(name, mechanism, columns, told.get("weight", 1.0), given)
+    if isinstance(options.get("categories"), str):
+        options["categories"] = str(path.parent / options["categories"])
+    return _build_question(name, mechanism, columns, entry.get("weight", 1.0), options)
 
 
 def _build_question(
@@ -117,21 +118,21 @@ def _build_question(
     try:
         return Question(columns, from_options(task, _parse_options(options)), number, only)
     except (ValueError, TypeError) as error:
-        speaker, _, sentence = str(error).partition(": ")
-        reason = sentence if speaker in (PLAN_PREFIX, TASK_PREFIX, "input") else str(error)
+        prefix, _, sentence = str(error).partition(": ")
+        reason = sentence if prefix in (PLAN_PREFIX, TASK_PREFIX, "input") else str(error)
         raise ValueError(f"{PLAN_PREFIX}: question {title!r}: {reason.replace('--', '')}") from None
 
 
 def _find_task_name(name: str) -> str:
-    """Returns the command-line name of the task that a mechanism does."""
+    """Returns the command-line name of a mechanism's task."""
     kind = catalogue.find(name)
-    found = next((one.command_name() for one in TASKS if kind is not None and one.name == kind.task), None)
-    if found is None or kind is None or not kind.has_numeric_settings:
+    task = next((one.command_name() for one in TASKS if kind is not None and one.name == kind.task), None)
+    if task is None or kind is None or not kind.has_numeric_settings:
         raise ValueError(
             f"{PLAN_PREFIX}: a question begins with a mechanism, such as krr, or with one of "
             f"{', '.join(QUESTION_TASK_NAMES)}, got {name!r}."
         )
-    return found
+    return task
 
 
 def _parse_options(options: Mapping[str, Any]) -> TaskOptions:
@@ -157,5 +158,5 @@ def _parse_value(key: str, value: Any) -> Any:
         number = float(value) if isinstance(value, str) else validation.real(PLAN_PREFIX, key, value)
     except ValueError:
         raise ValueError(f"{PLAN_PREFIX}: {key} must be a number, got {value!r}.") from None
-    # One end for all coordinates.
+    # A single end holds for all coordinates.
     return (number,) if key in ("low", "high") else number

@@ -126,24 +126,23 @@ class Ranges(Frequency):
     def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        found = self.range_estimator(mechanism).ranges(estimate, self.sample_ranges)
+        counts = self.range_estimator(mechanism).ranges(estimate, self.sample_ranges)
         below = np.concatenate([[0.0], np.cumsum(held)])
         truth = np.array([below[high] - below[low] for low, high in self.sample_ranges])
-        return found.value - truth, found.margin_towards(truth, confidence)
+        return counts.value - truth, counts.margin_towards(truth, confidence)
 
     def can_draw_estimates(self, mechanism: Mechanism) -> bool:
         # Counts that are added up must be drawn with the correlations that they have in messages.
-        reading = mechanism.estimator
+        estimator = mechanism.estimator
         return super().can_draw_estimates(mechanism) and (
-            not isinstance(reading, SupportEstimator) or reading.has_joint_simulation
+            not isinstance(estimator, SupportEstimator) or estimator.has_joint_simulation
         )
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0 * self.height, math.sqrt(2.0 * self.height))
 
     def curator_statistics(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
-        # A curator, too, counts all levels of a tree, flat or tall, with independent noise on each node, made
-        # consistent.
+        # A curator adds independent noise to all nodes of a tree, flat or tall, and makes them consistent.
         del users
         for fan_out in fan_outs(self.count):
             tree = ValueTree(self.count, fan_out)
@@ -153,9 +152,9 @@ class Ranges(Frequency):
             yield Sensitivity(2.0 * levels, math.sqrt(2.0 * levels)), math.sqrt(float(np.mean(spread)))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        # The count of each node of the tree by itself, and cumulative counts up to values of the domain.
-        answers = self.range_estimator(mechanism)
-        tree = answers.tree
+        # The count of each node of the tree, and cumulative counts up to values of the domain.
+        estimator = self.range_estimator(mechanism)
+        tree = estimator.tree
         labels, levels = [], [0] * len(tree.level_starts)
         kept: list[int] = []
         for level, place, first, last in self._nodes(tree):
@@ -163,15 +162,17 @@ class Ranges(Frequency):
             ends = [self.domain.label(first), self.domain.label(last)]
             labels.append(" … ".join(ends if last > first else ends[:1]))
             kept.append(place)
-        inside = estimate.select(kept)
         bins = Shape(BINS, 0.0, float(estimate.users), levels=tuple(levels), ordered=True)
+        shown = self._shown_values
+        cumulative = CumulativeCounts(estimator, estimate, self.count).estimate_cumulative(shown)
+        names, shape = [self.domain.label(int(value)) for value in shown], cumulative_shape(estimate.users)
         return [
-            Quantity.from_estimate("users", labels, inside, confidence, bins),
-            self._cumulative_quantity(answers, estimate, confidence),
+            Quantity.from_estimate("users", labels, estimate.select(kept), confidence, bins),
+            Quantity.from_estimate("users up to", names, cumulative, confidence, shape),
         ]
 
     def _nodes(self, tree: ValueTree) -> Iterator[tuple[int, int, int, int]]:
-        """Yields the level and the index of each node that has values, with the first and the last of these."""
+        """Yields the level and the index of each node with values, and its first and last value."""
         for level, start in enumerate(tree.level_starts):
             for node in range(tree.level_sizes[level]):
                 first, end = tree.node_range(level, node)
@@ -180,29 +181,20 @@ class Ranges(Frequency):
 
     @property
     def _shown_values(self) -> Integers:
-        """The values of which cumulative counts are shown."""
+        """The values whose cumulative counts are shown, at most ``MAX_SHOWN_VALUES``."""
         return np.unique(np.linspace(0, self.count - 1, min(self.count, MAX_SHOWN_VALUES)).astype(np.int64))
 
     def post_process(
         self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
     ) -> list[Any]:
-        # The counts of single values by least squares, projected onto the possible ones, then summed.
+        # The least-squares counts of single values are projected onto the possible ones, then summed.
         if way != CONSISTENT:
             return [post_process_quantity(quantity, way) for quantity in quantities]
-        answers = self.range_estimator(mechanism)
-        held = project_to_simplex(answers.value_counts(estimate)[: self.count], float(estimate.users))
-        below = np.append(0.0, np.cumsum(held))
-        ends = np.array([(first, last + 1) for _, _, first, last in self._nodes(answers.tree)])
+        estimator = self.range_estimator(mechanism)
+        counts = project_to_simplex(estimator.value_counts(estimate)[: self.count], float(estimate.users))
+        below = np.append(0.0, np.cumsum(counts))
+        ends = np.array([(first, last + 1) for _, _, first, last in self._nodes(estimator.tree)])
         return [below[ends[:, 1]] - below[ends[:, 0]], below[self._shown_values + 1]]
-
-    def _cumulative_quantity(
-        self, answers: ConsistentRangeEstimator, estimate: Estimate, confidence: float
-    ) -> Quantity:
-        """Returns the cumulative count of each of at most ``MAX_SHOWN_VALUES`` values."""
-        shown = self._shown_values
-        found = CumulativeCounts(answers, estimate, self.count).estimate_cumulative(shown)
-        labels = [self.domain.label(int(value)) for value in shown]
-        return Quantity.from_estimate("users up to", labels, found, confidence, cumulative_shape(estimate.users))
 
 
 @dataclass(frozen=True)
@@ -219,12 +211,12 @@ class _NodeNoiseEstimator(KnownCovarianceEstimator):
 
 @dataclass(frozen=True, init=False)
 class OverTime(Ranges):
-    """The number of users who had their event up to each day, where every user has one event.
+    """The number of users whose event was on or before each day, where every user has one event.
 
-    Days are the values of a tree: a node's count can be released when its last day is over, and on each day the running
-    count is the sum of nodes that are over by then. All nodes of the whole period are accounted together, so that daily
-    releases cost nothing more. If the shuffler draws the noise, ``collection.release`` releases day by day; ``collect``
-    reports a finished collection: for each day the count that could have been released on it.
+    Days are the values of a tree. A node's count can be released when its last day is over, and on each day the running
+    count is a sum of nodes that are over. The guarantee covers all nodes of the whole period, so that daily releases
+    need no further budget. If the shuffler draws the noise, ``collection.release`` releases day by day; ``collect``
+    reports a finished collection: for each day, the count that could have been released on it.
 
     Args:
         options: Public list of days in their order, as texts, or their number, if users' data number them from 0.
@@ -245,10 +237,9 @@ class OverTime(Ranges):
     @classmethod
     def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
         # Trees whose nodes have independent noise: a node can be estimated without the counts of the others.
-        some = kind.examples() if isinstance(kind, type) else [kind]
-        readings = [one.estimator for one in some]
+        estimators = [one.estimator for one in (kind.examples() if isinstance(kind, type) else [kind])]
         return kind.task in cls.mechanism_tasks and any(
-            isinstance(one, TreeEstimator) and one.has_independent_noise for one in readings
+            isinstance(one, TreeEstimator) and one.has_independent_noise for one in estimators
         )
 
     def estimator_variance(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
@@ -264,12 +255,12 @@ class OverTime(Ranges):
     def compute_errors_and_margins(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        found = self._running_release(mechanism, estimate.users).estimate(estimate)
+        counts = self._running_release(mechanism, estimate.users).estimate(estimate)
         truth = np.cumsum(held)
-        return found.value - truth, found.margin_towards(truth, confidence)
+        return counts.value - truth, counts.margin_towards(truth, confidence)
 
     def curator_statistics(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
-        # A curator, too, releases the nodes of a tree when they are over.
+        # A curator also releases the nodes of a tree when they are over.
         del users
         for fan_out in fan_outs(self.count):
             tree = ValueTree(self.count, fan_out)
@@ -278,30 +269,28 @@ class OverTime(Ranges):
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         # The running count of every day, as it could have been released on that day.
-        found = self._running_release(mechanism, estimate.users).estimate(estimate)
+        counts = self._running_release(mechanism, estimate.users).estimate(estimate)
         labels, shape = option_labels(self.domain, self.count), cumulative_shape(estimate.users)
-        return [Quantity.from_estimate("users up to", labels, found, confidence, shape)]
+        return [Quantity.from_estimate("users up to", labels, counts, confidence, shape)]
 
     def post_process(
         self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str
     ) -> list[Any]:
-        # Running counts never fall: the nearest nondecreasing ones, within the possible range.
+        # Running counts never decrease: the nearest such counts, within the possible range.
         from scipy.optimize import isotonic_regression
 
-        found = [post_process_quantity(quantity, way) for quantity in quantities]
         if way != CONSISTENT:
-            return found
-        rising = [isotonic_regression(quantity.value).x for quantity in quantities]
-        return [np.clip(one, 0.0, float(estimate.users)) for one in rising]
+            return [post_process_quantity(quantity, way) for quantity in quantities]
+        return [np.clip(isotonic_regression(quantity.value).x, 0.0, float(estimate.users)) for quantity in quantities]
 
     def running_counts(self, mechanism: Mechanism, estimate: Estimate, days: int) -> Estimate:
-        """Returns the running counts of the first days, if only the nodes that are over by then were released.
+        """Returns the running counts of the first days, from the nodes that are over.
 
-        The number of users is not published, so the last day is estimated like the others.
+        The number of users is not public yet, so the last day is estimated like the others.
 
         Args:
             mechanism: Mechanism that is used.
-            estimate: Estimate in which the nodes that are over are correct.
+            estimate: Estimate whose nodes that are over are correct.
             days: Number of days that are over.
 
         Returns:
@@ -313,13 +302,13 @@ class OverTime(Ranges):
         return self._running_release(mechanism, estimate.users).running_counts(estimate, days)
 
     def _running_release(self, mechanism: Mechanism, users: int) -> RunningRelease:
-        answers = find_range_estimator(mechanism)
-        if answers is None or not self.can_use(mechanism):
+        ranges = find_range_estimator(mechanism)
+        if ranges is None or not self.can_use(mechanism):
             raise ValueError(f"{PLAN_PREFIX}: {mechanism.name} cannot release one count before the others.")
-        first = np.zeros(answers.tree.node_count)
+        first = np.zeros(ranges.tree.node_count)
         first[0] = 1.0
-        noise = float(answers.estimator.combined_variance(first, np.zeros(answers.tree.value_count), users))
-        return RunningRelease(answers.tree, noise)
+        noise = float(ranges.estimator.combined_variance(first, np.zeros(ranges.tree.value_count), users))
+        return RunningRelease(ranges.tree, noise)
 
 
 @dataclass(frozen=True)
@@ -335,9 +324,9 @@ class RunningRelease:
 
     def variance(self) -> Floats:
         """Returns the variance of each day's running count."""
-        found = self._variances()
-        found[-1] = 0.0
-        return found
+        variances = self._variances()
+        variances[-1] = 0.0
+        return variances
 
     def estimate(self, estimate: Estimate) -> Estimate:
         """Returns the running count of each day, from the estimate of all nodes."""
@@ -346,7 +335,7 @@ class RunningRelease:
         return Estimate(value, self.variance(), estimate.users)
 
     def running_counts(self, estimate: Estimate, days: int) -> Estimate:
-        """Returns the running counts of the first days, from an estimate that is correct in the nodes over by then."""
+        """Returns the running counts of the first days, from an estimate whose nodes that are over are correct."""
         return Estimate(self._values(estimate)[:days], self._variances()[:days], estimate.users)
 
     def _variances(self) -> Floats:
@@ -360,7 +349,7 @@ class RunningRelease:
         values, widths = self.tree.value_count, self.tree.node_widths
         found = np.zeros(values + 1)
         for end in range(1, values + 1):
-            # On the last day the truncated nodes are over, too.
+            # On the last day the truncated nodes are also over.
             level = next(level for level, width in enumerate(widths) if end % width == 0 or end == values)
             node = (end - 1) // widths[level]
             found[end] = found[node * widths[level]] + numbers[level][node]
@@ -470,20 +459,17 @@ class OrderedDomainQueries:
         if low > high:
             raise ValueError(f"{ASK_PREFIX}: a range goes from the first to the last value, got {first} after {last}.")
         end = self.range_estimator.tree.value_count if high == self._size - 1 else high + 1
-        found = self.range_estimator.ranges(self.estimate, [(low, end)])
-        bounds = found.interval(confidence)
-        return RangeCount(
-            self.domain.label(low), self.domain.label(high), float(found.value[0]), float(found.standard_error[0]),
-            float(bounds[0][0]), float(bounds[1][0]),
-        )  # fmt: skip
+        count = self.range_estimator.ranges(self.estimate, [(low, end)])
+        numbers = (count.value, count.standard_error, *count.interval(confidence))
+        return RangeCount(self.domain.label(low), self.domain.label(high), *(float(each[0]) for each in numbers))
 
     def quantile(self, share: Any, confidence: float) -> Quantile:
         """Returns the first value that at least this share of the users do not exceed."""
         part = validation.open_probability(ASK_PREFIX, "a quantile", share)
-        found = CumulativeCounts(self.range_estimator, self.estimate, self._size).quantile(part, confidence)
-        return Quantile(part, *(self.domain.label(place) for place in (found.value, found.low, found.high)))
+        values = CumulativeCounts(self.range_estimator, self.estimate, self._size).quantile(part, confidence)
+        return Quantile(part, *map(self.domain.label, (values.value, values.low, values.high)))
 
     @property
     def _size(self) -> int:
-        assert self.domain.size is not None, "an ordered domain can be counted"
+        assert self.domain.size is not None
         return self.domain.size

@@ -42,7 +42,7 @@ def command_names() -> list[str]:
 
 
 def from_options(name: str, given: TaskOptions) -> Task:
-    """Builds the task of this command-line name; raises ValueError if an option is missing or superfluous."""
+    """Builds the task with this command-line name; raises ValueError if an option is missing or superfluous."""
     kind = find_by_command_name(name)
     extra = given.find_superfluous(kind.accepted_options)
     if extra:
@@ -51,7 +51,7 @@ def from_options(name: str, given: TaskOptions) -> Task:
 
 
 def find_by_command_name(name: str) -> type[Task]:
-    """Returns the class of this command-line name; raises ValueError if there is none."""
+    """Returns the class with this command-line name; raises ValueError if there is none."""
     plain = name.strip().lower().replace("_", "-").replace(" ", "-")
     kind = next((kind for kind in TASKS if kind.command_name() == plain), None)
     if kind is None:
@@ -62,26 +62,25 @@ def find_by_command_name(name: str) -> type[Task]:
 
 
 def find_task_class(name: Any) -> type[Task]:
-    """Returns the class of this name in a plan; raises ValueError if there is none."""
+    """Returns the class with this name in a plan; raises ValueError if there is none."""
     for kind in TASKS:
         if kind.name == name:
             return kind
-    raise ValueError(
-        f"{PLAN_PREFIX}: expected a plan for {', '.join(kind.name for kind in TASKS)}, got one for {name!r}."
-    )
+    names = ", ".join(kind.name for kind in TASKS)
+    raise ValueError(f"{PLAN_PREFIX}: expected a plan for {names}, got one for {name!r}.")
 
 
 def read_task(document: Mapping[str, Any]) -> Task:
     """Reads a task from its document; raises ValueError if it is invalid."""
-    given = dict(document)
-    if "name" not in given:
+    fields = dict(document)
+    if "name" not in fields:
         raise ValueError(f"{PLAN_PREFIX}: the task lacks the field 'name'.")
-    kind = find_task_class(given.pop("name"))
+    kind = find_task_class(fields.pop("name"))
     expected = kind.document_fields()
     for key in expected:
-        if key not in given:
+        if key not in fields:
             raise ValueError(f"{PLAN_PREFIX}: the task lacks the field {key!r}.")
-    for key in given:
+    for key in fields:
         if key not in expected:
             raise ValueError(f"{PLAN_PREFIX}: the task has the unknown field {key!r}.")
-    return kind.from_document(given, read_task)
+    return kind.from_document(fields, read_task)

@@ -1,4 +1,4 @@
-"""Surveys: several questions to the same users, each about columns of its own, with one guarantee for all."""
+"""Surveys: several questions to the same users, each about its own columns, with one guarantee for all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -63,11 +63,9 @@ class Question:
         if not isinstance(task, Task):
             raise TypeError(f"{TASK_PREFIX}: a question needs a task, such as tasks.Frequency(10), got {task!r}.")
         if task.questions:
-            raise ValueError(f"{TASK_PREFIX}: a question is one task, got the task {task.name!r}, which is several.")
+            raise ValueError(f"{TASK_PREFIX}: a question is a single task, got the task {task.name!r}.")
         if isinstance(task, ValueSearch):
-            raise ValueError(
-                f"{TASK_PREFIX}: a question is answered at once, got the task {task.name!r}, which is a search."
-            )
+            raise ValueError(f"{TASK_PREFIX}: a question cannot be a search, got the task {task.name!r}.")
         if mechanism is not None and not isinstance(mechanism, str):
             raise TypeError(f"{TASK_PREFIX}: a question's mechanism must be a name, got {mechanism!r}.")
         object.__setattr__(self, "columns", task.resolve_columns(names))
@@ -87,11 +85,11 @@ class Question:
         return {"column": column, "weight": self.weight, "task": self.task.to_document(), **only}
 
     @classmethod
-    def from_document(cls, told: Any, read: Callable[[Mapping[str, Any]], Task]) -> Question:
+    def from_document(cls, document: Any, read: Callable[[Mapping[str, Any]], Task]) -> Question:
         """Reads a question from its document.
 
         Args:
-            told: Document of the question.
+            document: Document of the question.
             read: Function that reads the document of a task.
 
         Returns:
@@ -100,11 +98,11 @@ class Question:
         Raises:
             ValueError: If the document is invalid.
         """
-        if not isinstance(told, Mapping) or not {"column", "task"} <= told.keys() <= {*_FIELDS}:
+        if not isinstance(document, Mapping) or not {"column", "task"} <= document.keys() <= {*_FIELDS}:
             raise ValueError(f"{PLAN_PREFIX}: a question has {', '.join(_FIELDS)}, got something else.")
-        if not isinstance(told["task"], Mapping) or not isinstance(told["column"], str | list):
+        if not isinstance(document["task"], Mapping) or not isinstance(document["column"], str | list):
             raise ValueError(f"{PLAN_PREFIX}: a question needs a column and a task, got something else.")
-        return cls(told["column"], read(told["task"]), told.get("weight", 1.0), told.get("mechanism"))
+        return cls(document["column"], read(document["task"]), document.get("weight", 1.0), document.get("mechanism"))
 
 
 _FIELDS = ("column", "weight", "task", "mechanism")
@@ -123,11 +121,11 @@ class QuestionDomains(Values):
 
 @dataclass(frozen=True, init=False)
 class Survey(Task):
-    """Several questions to the same users, each about columns of its own.
+    """Several questions to the same users, each about its own columns.
 
-    Every user answers every question, or each user one, drawn with a probability proportional to the weights; the plan
-    chooses. The error is stated in users: the number of users who would have to change their answers from one end to
-    the other to move an estimate that far. Over the questions it is the weighted root mean square.
+    Every user answers every question, or one that is drawn with a probability proportional to the weights; the plan
+    chooses. The error is stated in users: the number of users who would have to change their answers from one end of
+    the domain to the other to change an estimate as much. Over the questions it is the weighted root mean square.
 
     Args:
         asked: ``Question`` objects, or tuples (column, task) or (column, task, weight).
@@ -154,8 +152,8 @@ class Survey(Task):
         if isinstance(asked, str) or not isinstance(asked, Iterable):
             raise TypeError(f"{TASK_PREFIX}: a survey needs a list of questions, got {asked!r}.")
         object.__setattr__(self, "asked", tuple(map(_to_question, asked)))
-        ways = dict.fromkeys(way for question in self.asked for way in question.task.post)
-        object.__setattr__(self, "post", tuple(ways))
+        methods = dict.fromkeys(method for question in self.asked for method in question.task.post)
+        object.__setattr__(self, "post", tuple(methods))
         validation.count(TASK_PREFIX, "the number of questions", len(self.asked), at_most=MAX_QUERIES)
         twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice is not None:
@@ -191,14 +189,14 @@ class Survey(Task):
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
         if not isinstance(mechanism, MultiQueryCapability) or len(mechanism.mechanisms) != len(self.asked):
-            what = f"a mechanism for {len(self.asked)} queries, such as all-answered"
-            raise ValueError(f"{PLAN_PREFIX}: the task is {self.name!r}, which needs {what}, got {mechanism.name}.")
+            expected = f"a mechanism for {len(self.asked)} queries, such as all-answered"
+            raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} needs {expected}, got {mechanism.name}.")
         for question, name, part, share in self._parts(mechanism):
             question.task.check_mechanism(part)
             if share < 1 and not question.task.supports_subsampling:
                 raise ValueError(
-                    f"{PLAN_PREFIX}: the errors of {question.task.name!r} are not known where only some users answer "
-                    f"{name!r}; let everybody answer every question."
+                    f"{PLAN_PREFIX}: the errors of {question.task.name!r} are not known if only some users answer "
+                    f"{name!r}; let all users answer every question."
                 )
 
     def _parts(self, mechanism: Mechanism) -> list[tuple[Question, str, Mechanism, Fraction]]:
@@ -209,18 +207,21 @@ class Survey(Task):
     # --- Errors ---
 
     def representative_values(self, mechanism: Mechanism) -> Array:
-        own = [part.check(question.task.representative_values(part)) for question, _, part, _ in self._parts(mechanism)]
-        rows = min(MAX_SAMPLE_ROWS, max(map(len, own)))
-        place = np.arange(rows)
-        return mechanism.check([one[place % len(one) if len(one) <= rows else place * len(one) // rows] for one in own])
+        parts = [
+            part.check(question.task.representative_values(part)) for question, _, part, _ in self._parts(mechanism)
+        ]
+        rows = min(MAX_SAMPLE_ROWS, max(map(len, parts)))
+        row = np.arange(rows)
+        return mechanism.check([
+            part[row % len(part) if len(part) <= rows else row * len(part) // rows] for part in parts
+        ])  # fmt: skip
 
     def question_errors(self, mechanism: Mechanism, users: int) -> tuple[float, ...]:
         assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
-        found = []
-        for number, (question, _, part, share) in enumerate(self._parts(mechanism)):
-            spread = None if share == 1 else _QueryVariance(mechanism, number)
-            found.append(question.task.standard_error(part, users, spread))
-        return tuple(found)
+        return tuple(
+            question.task.standard_error(part, users, None if share == 1 else partial(mechanism.query_variance, number))
+            for number, (question, _, part, share) in enumerate(self._parts(mechanism))
+        )
 
     def standard_error(
         self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
@@ -260,8 +261,8 @@ class Survey(Task):
         return concatenate_errors(found)
 
     def sensitivity(self, users: int) -> Sensitivity:
-        # Of a curator who adds noise to every answer, with the budget divided so that the error of all is smallest:
-        # with Laplace noise question k gets ε_k of Σε_k = ε and has the error a_k/ε_k, with Gaussian noise μ_k² of μ².
+        # A curator adds noise to every answer and divides the budget so that the overall error is smallest: with
+        # Laplace noise question k gets ε_k of Σε_k = ε and has the error a_k/ε_k, with Gaussian noise μ_k² of μ².
         sums, roots = [], []
         for share, question in zip(map(float, self.shares), self.asked, strict=True):
             known = [(one.l1 * factor, one.l2 * factor) for one, factor in question.task.curator_statistics(users)]
@@ -273,29 +274,26 @@ class Survey(Task):
     # --- Input and report ---
 
     def resolve_columns(self, named: tuple[str, ...]) -> tuple[str, ...]:
-        own = tuple(dict.fromkeys(column for question in self.asked for column in question.columns))
-        if named and set(named) != set(own):
-            raise ValueError(
-                f"input: the plan says which columns its questions are about: {', '.join(own)}; name none."
-            )
-        return own
+        columns = tuple(dict.fromkeys(column for question in self.asked for column in question.columns))
+        if named and set(named) != set(columns):
+            raise ValueError(f"input: the plan names the columns of its questions: {', '.join(columns)}; name none.")
+        return columns
 
     def is_number_column(self, place: int) -> bool:
         name = self.resolve_columns(())[place]
-        asked = [one for one in self.asked if name in one.columns]
-        return all(one.task.is_number_column(one.columns.index(name)) for one in asked)
+        return all(one.task.is_number_column(one.columns.index(name)) for one in self.asked if name in one.columns)
 
     def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         import pyarrow as pa
 
         arrays = dict(zip(column.names, [array] if len(column.names) == 1 else array.flatten(), strict=True))
-        found = []
+        values = []
         for question, _, part, _ in self._parts(column.mechanism):
-            own = [arrays[name] for name in question.columns]
-            rows = own[0] if len(own) == 1 else pa.StructArray.from_arrays(own, list(question.columns))
+            inputs = [arrays[name] for name in question.columns]
+            rows = inputs[0] if len(inputs) == 1 else pa.StructArray.from_arrays(inputs, list(question.columns))
             reader = replace(column, names=question.columns, task=question.task, mechanism=part)
-            found.append(reader.read_values(rows, column.source))
-        return found
+            values.append(reader.read_values(rows, column.source))
+        return values
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         assert isinstance(mechanism, MultiQueryCapability), "a mechanism for several queries"
@@ -327,8 +325,8 @@ class Survey(Task):
         return ("questions",)
 
     @classmethod
-    def from_document(cls, told: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
-        given = told["questions"]
+    def from_document(cls, document: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Task]) -> Task:
+        given = document["questions"]
         if not isinstance(given, list):
             raise ValueError(f"{PLAN_PREFIX}: questions must be a list, got {validation.format_value(given)}.")
         return cls(Question.from_document(one, read) for one in given)
@@ -344,19 +342,8 @@ class Survey(Task):
         return cls(given.questions)
 
 
-@dataclass(frozen=True)
-class _QueryVariance:
-    """The variance of one query's numbers if only some users answer it."""
-
-    mechanism: MultiQueryCapability
-    number: int
-
-    def __call__(self, values: Array) -> Floats:
-        return self.mechanism.query_variance(self.number, values)
-
-
 def concatenate_errors(found: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Concatenates errors and margins of several questions, scaled so that each question counts the same."""
+    """Concatenates errors and margins of several questions, scaled so that all questions have the same weight."""
     size = sum(len(errors) for errors, _ in found)
     scales = [math.sqrt(size / len(errors)) for errors, _ in found]
     errors, margins = ([scale * one[side] for scale, one in zip(scales, found, strict=True)] for side in (0, 1))

@@ -1,8 +1,7 @@
 """Conversion of table cells to values, and the public rules for missing values, clipping and long lists.
 
-The same text can be written with composed letters (NFC) or with letters and combining marks (NFD), and with invisible
-characters. A public list holds each name in only one of these spellings, and a value counts for the name that it looks
-like.
+The same text can be written with composed letters (NFC) or with combining marks (NFD), and with invisible characters. A
+public list holds each name in only one of these spellings, and values in all spellings count for that name.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ from shuffledp.sampling.random_sources import RandomSource
 
 _IGNORED_PATTERN = re.compile(f"[{INVISIBLE}]")
 _ALLOWED_INVISIBLE = "\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f\U000e0100-\U000e01ef"
-"""Joiners, variation selectors and tags, by which scripts and emoji choose a shape: a name may hold them."""
-_REFUSED_PATTERN = re.compile(f"[{CONTROL}]|(?![{_ALLOWED_INVISIBLE}])[{INVISIBLE}]")
+"""Joiners, variation selectors and tags, which scripts and emoji need: a name may contain them."""
+_FORBIDDEN_PATTERN = re.compile(f"[{CONTROL}]|(?![{_ALLOWED_INVISIBLE}])[{INVISIBLE}]")
 _IGNORED_IN_ARROW_SYNTAX = "[" + "".join(each if each == "-" else f"\\x{{{ord(each):x}}}" for each in INVISIBLE) + "]"
 """The class of ignored characters, in the syntax of Arrow's regular expressions."""
 
@@ -49,8 +48,8 @@ def canonicalize_array(array: Any) -> Any:
 
 
 def is_refused_name(text: str) -> bool:
-    """Returns True if a name holds control characters, or invisible ones that no script needs for its spelling."""
-    return _REFUSED_PATTERN.search(text) is not None or (text != "" and not canonicalize(text))
+    """Returns True if a name contains control characters, or invisible ones that no script needs."""
+    return _FORBIDDEN_PATTERN.search(text) is not None or (text != "" and not canonicalize(text))
 
 
 def check_names(who: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,13 +58,12 @@ def check_names(who: str, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if is_refused_name(name):
             raise ValueError(
-                f"{who}: categories must be texts without control characters and such as cannot be seen, got "
-                f"'{escape_line(name)}'."
+                f"{who}: categories must be texts without control or invisible characters, got '{escape_line(name)}'."
             )
         key = canonicalize(name)
         if key in first:
-            twin = "twice" if first[key] == name else "twice, in two spellings (Unicode) that look alike"
-            raise ValueError(f"{who}: categories must be different, got '{escape_line(name)}' {twin}.")
+            spellings = "" if first[key] == name else ", in two spellings (Unicode) that look alike"
+            raise ValueError(f"{who}: categories must be different, got '{escape_line(name)}' twice{spellings}.")
         first[key] = name
     return tuple(unicodedata.normalize("NFC", name) for name in names)
 
@@ -141,43 +139,42 @@ def find_missing(array: Any, texts: tuple[str, ...], *, numeric: bool) -> Bools:
     import pyarrow.compute as pc
 
     array = decode_array(array)
-    found = np.asarray(pc.is_null(array, nan_is_null=pa.types.is_floating(array.type)))
+    missing = np.asarray(pc.is_null(array, nan_is_null=pa.types.is_floating(array.type)))
     if is_text(array.type):
-        told = trim(array)
-        known = pc.is_in(told, value_set=pa.array(["", *texts], type=array.type))
+        trimmed = trim(array)
+        marked = pc.is_in(trimmed, value_set=pa.array(["", *texts], type=array.type))
         if numeric:
-            known = pc.or_(
-                known, pc.is_in(pc.utf8_lower(told), value_set=pa.array(MISSING_NUMBER_TEXTS, type=array.type))
-            )
-        found = found | np.asarray(known)
-    return np.asarray(found, dtype=np.bool_)
+            numbers = pa.array(MISSING_NUMBER_TEXTS, type=array.type)
+            marked = pc.or_(marked, pc.is_in(pc.utf8_lower(trimmed), value_set=numbers))
+        missing = missing | np.asarray(marked)
+    return np.asarray(missing, dtype=np.bool_)
 
 
 def find_missing_rows(columns: Sequence[Any], numeric: Sequence[bool], texts: tuple[str, ...]) -> Bools:
     """Returns True for each row without a value in one of these columns."""
-    found = [find_missing(array, texts, numeric=number) for array, number in zip(columns, numeric, strict=True)]
-    return np.asarray(np.any(found, axis=0))
+    missing = [find_missing(array, texts, numeric=number) for array, number in zip(columns, numeric, strict=True)]
+    return np.asarray(np.any(missing, axis=0))
 
 
 def parse_floats(array: Any) -> tuple[Floats, Bools]:
-    """Returns the numbers of rows that have a value, and True for each row that is not a number."""
+    """Converts rows that have a value to numbers; also returns True for each row that is not a number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not is_text(array.type):
         numbers = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
         return _to_numpy(numbers.cast(pa.float64(), safe=False)), np.zeros(len(array), dtype=np.bool_)
-    told = trim(array)
+    texts = trim(array)
     try:
-        return _to_numpy(told.cast(pa.float64())), np.zeros(len(array), dtype=np.bool_)
+        return _to_numpy(texts.cast(pa.float64())), np.zeros(len(array), dtype=np.bool_)
     except pa.ArrowInvalid:
-        good = pc.fill_null(pc.match_substring_regex(told, NUMBER_PATTERN, ignore_case=True), False)
-        told = pc.if_else(good, pc.utf8_ltrim(told, "+"), pa.scalar(None, told.type))
-        return _to_numpy(told.cast(pa.float64())), ~np.asarray(good, dtype=np.bool_)
+        good = pc.fill_null(pc.match_substring_regex(texts, NUMBER_PATTERN, ignore_case=True), False)
+        texts = pc.if_else(good, pc.utf8_ltrim(texts, "+"), pa.scalar(None, texts.type))
+        return _to_numpy(texts.cast(pa.float64())), ~np.asarray(good, dtype=np.bool_)
 
 
 def parse_integers(array: Any) -> tuple[Array, Bools]:
-    """Returns integers, 1.0 among them, and True for each row that is not one."""
+    """Converts rows to integers, also 1.0; also returns True for each row that is not an integer."""
     import pyarrow as pa
 
     if pa.types.is_integer(array.type):
@@ -200,7 +197,7 @@ def format_labels(array: Any) -> Any:
         if pc.all(pc.equal(days, array)).as_py() is not False:
             return array.cast(pa.date32()).cast(pa.string())
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        # After the decimal point are only zeros: the number is an integer.
+        # Only zeros after the decimal point: the number is an integer.
         return pc.replace_substring_regex(array.cast(pa.string()), INTEGER_PATTERN, r"\1")
     return array.cast(pa.string())
 
@@ -208,23 +205,22 @@ def format_labels(array: Any) -> Any:
 def find_label_indices(array: Any, names: tuple[str, ...]) -> tuple[Array, Bools]:
     """Returns the index in ``names`` of each text of ``format_labels``, and True for each row that is none of them.
 
-    A text that is not found as it is written is looked up without surrounding spaces, and 1.0 as 1; booleans in any
-    case.
+    A text that is not found literally is looked up without surrounding spaces, 1.0 as 1, and booleans in any case.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = array.type
     names = tuple(map(canonicalize, names))
-    found = pc.index_in(array, value_set=pa.array(names, type=kind))
-    if found.null_count:
-        told = pc.replace_substring_regex(trim(array), INTEGER_PATTERN, r"\1")
+    indices = pc.index_in(array, value_set=pa.array(names, type=kind))
+    if indices.null_count:
+        texts = pc.replace_substring_regex(trim(array), INTEGER_PATTERN, r"\1")
         folded = [name.casefold() for name in names]
         if set(folded) <= set(BOOLEAN_TEXTS):
-            told, names = pc.utf8_lower(told), tuple(folded)
-        found = pc.coalesce(found, pc.index_in(told, value_set=pa.array(names, type=kind)))
-    bad = np.asarray(pc.is_null(found), dtype=np.bool_)
-    return np.asarray(pc.fill_null(found, 0)).astype(np.int64), bad
+            texts, names = pc.utf8_lower(texts), tuple(folded)
+        indices = pc.coalesce(indices, pc.index_in(texts, value_set=pa.array(names, type=kind)))
+    bad = np.asarray(pc.is_null(indices), dtype=np.bool_)
+    return np.asarray(pc.fill_null(indices, 0)).astype(np.int64), bad
 
 
 def split_texts(array: Any, separator: str) -> Any:
@@ -253,7 +249,7 @@ def split_pairs(entries: Any, between: str) -> tuple[Any, Any, Bools]:
     bad = np.asarray(pc.is_null(parts), dtype=np.bool_)
     keys, values = parts.flatten()
     if bad.any():
-        # Filled one array at a time: nulls of both at once are filled element by element.
+        # One array at a time, since Arrow fills two at once element by element.
         keys, values = pc.fill_null(keys, ""), pc.fill_null(values, "")
     return trim(keys), values, bad
 
@@ -278,14 +274,14 @@ INPUT_PREFIX = "input"
 
 @dataclass(frozen=True)
 class Rules:
-    """Public rules by which table cells become users' values, the same for every row.
+    """Public rules that convert table cells to users' values, the same for every row.
 
-    By default a cell that does not fit the plan stops the collection.
+    By default, a cell that does not fit the plan stops the collection.
 
     Args:
-        missing: Treatment of a row without a value. "refuse" stops the collection; "drop" leaves the row out, and then
-            the number of users with a value is not hidden; "category" counts it for the category "(missing)", which the
-            plan must have; "empty" reads it as a list without entries.
+        missing: Treatment of a row without a value. "refuse" stops the collection; "drop" omits the row, and does not
+            hide the number of users with a value; "category" counts it for the category "(missing)", which the plan
+            must have; "empty" reads it as a list without entries.
         gaps: Texts that mark a missing value, besides an empty cell.
         clip: True to move numbers outside the plan's interval to its ends.
         separator: Text between the entries of a list in one cell.
@@ -298,8 +294,8 @@ class Rules:
 
     >>> import shuffledp as sdp
     >>> sdp.tasks.Rules(missing="drop", clip=True).describe()
-    ['Rows without a value were left out: who has one is not hidden.', 'Numbers beyond the interval were moved to \
-its ends: estimates are of the moved numbers.']
+    ['Rows without a value were omitted: it is not hidden which users have a value.', 'Numbers beyond the interval \
+were moved to its ends: the estimates are those of the moved numbers.']
     """
 
     missing: str = REFUSE
@@ -321,33 +317,30 @@ its ends: estimates are of the moved numbers.']
 
     @property
     def drops_rows(self) -> bool:
-        """True if rows are left out."""
+        """True if rows may be omitted."""
         return self.missing == DROP
 
     @property
     def changes_values(self) -> bool:
-        """True if a rule may change values, so that the changes are counted."""
+        """True if values may be changed; the changes are then counted."""
         return self.clip or self.longer == SAMPLE
 
     def describe(self) -> list[str]:
         """Returns the sentences about these rules that every reader of a report must know."""
-        found = []
-        if self.drops_rows:
-            found.append("Rows without a value were left out: who has one is not hidden.")
-        if self.clip:
-            found.append("Numbers beyond the interval were moved to its ends: estimates are of the moved numbers.")
-        if self.longer == SAMPLE:
-            found.append(
-                "Of lists that are too long as many entries as planned were drawn at random: estimates are of those."
-            )
-        return found
+        sentences = {
+            "Rows without a value were omitted: it is not hidden which users have a value.": self.drops_rows,
+            "Numbers beyond the interval were moved to its ends: the estimates are those of the moved numbers.":
+                self.clip,
+            "Lists that were too long were replaced by a random sample of their entries, which the estimates describe.":
+                self.longer == SAMPLE,
+        }  # fmt: skip
+        return [sentence for sentence, applies in sentences.items() if applies]
 
     def document(self) -> dict[str, Any]:
         """Returns the JSON document: the rules that differ from the default."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in told.items()
+            for name, value in vars(self).items()
             if value != getattr(STRICT_RULES, name)
         }
 
@@ -358,10 +351,10 @@ def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
 
 
 STRICT_RULES = Rules()
-"""The default: nothing is changed or left out."""
+"""The default: nothing is changed or omitted."""
 
 
-# --- Long lists: entries drawn at random on the user's side ---
+# --- Random samples of long lists, drawn on the user's side ---
 
 
 def find_first_occurrences(owners: Integers, numbers: Integers) -> Integers:
@@ -369,7 +362,7 @@ def find_first_occurrences(owners: Integers, numbers: Integers) -> Integers:
     order = np.lexsort((numbers, owners))
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (owners[order][1:] != owners[order][:-1]) | (numbers[order][1:] != numbers[order][:-1])
-    # The sort is stable: of equal entries the first comes first.
+    # The sort is stable, so the first of equal entries is the one that is retained.
     return np.sort(order[new])
 
 
@@ -379,7 +372,7 @@ def draw_positions(sizes: Integers, most: int, source: RandomSource | None) -> d
     Returns, for each such length, the rows of that length and the positions of each. Without a source these are the
     first positions, which suffice for a check.
     """
-    found = {}
+    positions = {}
     for size in np.unique(sizes[sizes > most]).tolist():
         rows = np.flatnonzero(sizes == size)
         places = np.tile(np.arange(size), (len(rows), 1))
@@ -388,8 +381,8 @@ def draw_positions(sizes: Integers, most: int, source: RandomSource | None) -> d
             # Move a uniform one of the remaining positions to the front.
             chosen = place + source.integers_below(size - place, len(rows))  # type: ignore[union-attr]
             places[each, chosen], places[:, place] = places[:, place].copy(), places[each, chosen].copy()
-        found[size] = rows, np.sort(places[:, :most], axis=1)
-    return found
+        positions[size] = rows, np.sort(places[:, :most], axis=1)
+    return positions
 
 
 def find_kept_entries(sizes: Integers, drawn: dict[int, tuple[Integers, Integers]], most: int) -> Integers:

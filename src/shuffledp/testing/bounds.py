@@ -62,9 +62,7 @@ def epsilon_below(ratio: Fraction) -> float:
 def check_upper_bounds(
     bounds: Iterable[Bound], mechanism: Mechanism, truth: Fraction, users: int, ratio: Fraction
 ) -> Iterator[tuple[str, str]]:
-    """Yields each bound that applies, by name, with an error if its δ at ``ratio`` is below ``truth``, else an empty
-    text.
-    """
+    """Yields each bound that applies, by name, with an error if its δ at ``ratio`` is below ``truth``, else ""."""
     for bound in bounds:
         try:
             curve = bound.curve(mechanism, mechanism.hiding_messages(users))
@@ -72,9 +70,9 @@ def check_upper_bounds(
         except NotApplicable:
             continue
         sound = upper >= float(truth) * (1 - RELATIVE_TOLERANCE)
-        place = f"with n = {users} and e^ε = {ratio}"
-        wrong = "" if sound else f"{place}, {bound.name} says δ ≤ {upper:.9g}, some dataset has δ = {float(truth):.9g}"
-        yield bound.name, wrong
+        point = f"with n = {users} and e^ε = {ratio}"
+        error = "" if sound else f"{point}, {bound.name} says δ ≤ {upper:.9g}, some dataset has δ = {float(truth):.9g}"
+        yield bound.name, error
 
 
 def check_attack(mechanism: Mechanism, truth: Fraction, users: int, ratio: Fraction) -> Iterator[str]:
@@ -95,7 +93,7 @@ DEFAULT_TABLES = 40
 """Number of random tables; every second one is extremal."""
 HALF_EXP_EPSILONS = (3, 4, 8)
 """Twice the ratios e^ε0 of extremal tables."""
-UNSOUND_CONSEQUENCE = "what it calls an upper bound is none"
+UNSOUND_CONSEQUENCE = "its upper bound is not one"
 
 
 @dataclass(frozen=True)
@@ -184,12 +182,12 @@ def build_trial(mechanism: Mechanism) -> BoundTrial:
     """Returns a trial of a mechanism with every number of users that brute force can reach."""
     if not isinstance(mechanism, Mechanism) or not mechanism.has_table:
         raise TypeError(f"check_bound: randomizers must be mechanisms with a table, got {mechanism!r}.")
-    crowds = feasible_user_counts(mechanism)
-    if not crowds:
+    user_counts = feasible_user_counts(mechanism)
+    if not user_counts:
         raise ValueError(
             f"check_bound: {describe_mechanism(mechanism)} is too large for brute force; take a smaller instance."
         )
-    return BoundTrial(mechanism, tuple((users, ratio) for users in crowds for ratio in EXP_EPSILONS))
+    return BoundTrial(mechanism, tuple((users, ratio) for users in user_counts for ratio in EXP_EPSILONS))
 
 
 def catalogue_trials() -> Iterator[BoundTrial]:

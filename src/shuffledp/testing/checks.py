@@ -1,4 +1,4 @@
-"""The parts that all conformance suites share: exact laws of G, the mechanism under test, checks and their outcomes."""
+"""Shared parts of the conformance suites: exact laws of G, the mechanism under test, checks and their outcomes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def gain_law_of_pair(pair: HidingPair, ratio: Fraction) -> RationalGainLaw:
 
 def expected_excesses(law: RationalGainLaw, levels: Sequence[Fraction]) -> list[Fraction]:
     """Returns E(G − t)_+ at each level t, for decreasing levels."""
-    found = []
+    excesses = []
     values = sorted(law, reverse=True)
     chances = [Fraction(0), *accumulate(law[value] for value in values)]
     parts = [Fraction(0), *accumulate(value * law[value] for value in values)]
@@ -77,8 +77,8 @@ def expected_excesses(law: RationalGainLaw, levels: Sequence[Fraction]) -> list[
     for level in levels:
         while above < len(values) and values[above] > level:
             above += 1
-        found.append(parts[above] - level * chances[above])
-    return found
+        excesses.append(parts[above] - level * chances[above])
+    return excesses
 
 
 def is_below_in_convex_order(law: RationalGainLaw, other: RationalGainLaw) -> bool:
@@ -210,8 +210,9 @@ class MechanismCase:
         return {}
 
     def gain_law(self, a: int, b: int, ratio: Fraction) -> RationalGainLaw:
-        """Returns the law of G = (P − ratio·Q)/floor for two inputs; the missing mass of the floor is revealed and adds
-        0.
+        """Returns the law of G = (P − ratio·Q)/floor for two inputs.
+
+        The missing mass of the floor is revealed and adds 0.
         """
         return gain_law(self.hiding_table.rows[a], self.hiding_table.rows[b], self.hiding_table.blanket, ratio)
 
@@ -251,7 +252,9 @@ def require_table(case: MechanismCase) -> str:
 
 def require_bounded_ratios(case: MechanismCase) -> str:
     """Returns why a check of likelihood ratios does not apply; empty if there is a table with bounded ratios."""
-    return require_table(case) or ("some input may send what another hardly ever does" if case.has_tails else "")
+    return require_table(case) or (
+        "an input may send a message that another input hardly ever sends" if case.has_tails else ""
+    )
 
 
 def require_no_table(case: MechanismCase) -> str:
@@ -268,7 +271,7 @@ class Failure:
 
     check: str
     message: str
-    """The error, where it was found, and its consequence."""
+    """The error, its location and its consequence."""
     certainty: str
     """Exact, or the probability of a false alarm."""
 
@@ -350,7 +353,7 @@ class ConformanceError(AssertionError):
 
 
 def merge_results(subject: str, outcomes: Iterable[CheckResult]) -> CheckResult:
-    """Joins several outcomes; each check and failure is prefixed with the name of its subject."""
+    """Merges several outcomes; each check and failure is prefixed with the name of its subject."""
     every = list(outcomes)
     return CheckResult(
         subject,
@@ -406,15 +409,15 @@ class Check(Generic[Subject]):
     def find_failure(self, subject: Subject) -> Failure | None:
         """Runs the check and returns the failure, or None; an unexpected exception is a failure, never a success."""
         try:
-            found = list(islice(_unique(self.run(subject)), MAX_ERRORS_SHOWN + 1))
+            errors = list(islice(_unique(self.run(subject)), MAX_ERRORS_SHOWN + 1))
         except Exception as error:
             return self.failure_from_exception(error)
-        if not found:
+        if not errors:
             return None
-        more = "; and more" if len(found) > MAX_ERRORS_SHOWN else ""
+        more = "; and more" if len(errors) > MAX_ERRORS_SHOWN else ""
         return Failure(
             self.name,
-            f"{self.error_text}: {'; '.join(found[:MAX_ERRORS_SHOWN])}{more}; {self.consequence}.",
+            f"{self.error_text}: {'; '.join(errors[:MAX_ERRORS_SHOWN])}{more}; {self.consequence}.",
             self.certainty,
         )
 
@@ -430,7 +433,7 @@ class Check(Generic[Subject]):
         clause = (
             f"the check was stopped by {type(error).__name__} in {_error_location(error)}: {str(error).rstrip('.')}"
         )
-        return Failure(self.name, f"{self.error_text}, or cannot be asked: {clause}; {self.consequence}.", CERTAIN)
+        return Failure(self.name, f"{self.error_text}, or cannot be checked: {clause}; {self.consequence}.", CERTAIN)
 
 
 def conformance_check(
@@ -455,12 +458,12 @@ def run_all(who: str, subject: Subject, suite: Sequence[Check[Subject]], progres
     ran, skipped, failures = [], [], []
     with (progress or Progress()).step("checking", len(suite)) as advance:
         for check in suite:
-            excuse = check.skip_reason(subject)
-            if isinstance(excuse, str) and excuse:
-                skipped.append((check.name, excuse))
+            reason = check.skip_reason(subject)
+            if isinstance(reason, str) and reason:
+                skipped.append((check.name, reason))
             else:
                 ran.append(check.name)
-                failure = excuse if isinstance(excuse, Failure) else check.find_failure(subject)
+                failure = reason if isinstance(reason, Failure) else check.find_failure(subject)
                 failures += [] if failure is None else [failure]
             advance(1)
     return CheckResult(who, tuple(ran), tuple(skipped), tuple(failures))
@@ -478,11 +481,11 @@ def collect_refusals(*kinds: type[Exception]) -> Iterator[list[str]]:
 
 def _unique(clauses: Iterable[str]) -> Iterator[str]:
     """Yields each clause once."""
-    seen: set[str] = set()
+    clauses_before: set[str] = set()
     for clause in clauses:
-        if clause not in seen:
+        if clause not in clauses_before:
             yield clause
-        seen.add(clause)
+        clauses_before.add(clause)
 
 
 def _error_location(error: Exception) -> str:

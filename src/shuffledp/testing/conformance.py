@@ -123,6 +123,5 @@ def _check_table_size(case: MechanismCase) -> None:
     if inputs**2 * messages > MAX_TABLE_COMPARISONS:
         raise ValueError(
             f"check_mechanism: {case.class_name} has a table of {inputs} inputs and {messages} messages, too many to "
-            f"compare "
-            "all; check a smaller instance."
+            "compare all; check a smaller instance."
         )

@@ -1,5 +1,6 @@
-"""``check_engine``: the contract of engines. Messages are determined by the key, the order of shuffled messages reveals
-nothing, and a retry repeats them.
+"""``check_engine``: the contract of engines.
+
+Messages are determined by the key, the order of shuffled messages reveals nothing, and a retry repeats them.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ class ColumnSample:
         return BatchSpec.from_mechanism(PLAN_ID, self.mechanism, len(self.array))
 
     def expected_messages(self, part_rows: int | None = None) -> Bytes:
-        """Returns the messages that the key determines, in the order of the rows: parts of chunks, each with its own
-        stream.
+        """Returns the messages that the key determines, in the order of the rows.
+
+        Parts consist of chunks, each with its own stream.
         """
         values = self.column.read_values(self.array)
         part_rows = len(values) if part_rows is None else part_rows
@@ -136,20 +138,20 @@ def column_samples() -> Iterator[ColumnSample]:
 
 def find_wrong_messages(engine: Engine, sample: ColumnSample, path: Path, directory: Path) -> Iterator[str]:
     """Encodes and shuffles a file; the messages must be those of the key, each once, in the order of their bytes."""
-    who, wanted = sample.mechanism.name, sort_messages(sample.expected_messages())
+    name, expected = sample.mechanism.name, sort_messages(sample.expected_messages())
     width, rows = sample.mechanism.message_bytes, len(sample.array)
-    found = engine.check(FileTable(path), sample.column)
-    if found != rows:
-        yield f"{who}: check() counts {found} of {rows} rows"
+    count = engine.check(FileTable(path), sample.column)
+    if count != rows:
+        yield f"{name}: check() counts {count} of {rows} rows"
     engine.encode(FileTable(path), sample.column, KEY, sample.batch_spec, directory / "encoded")
     encoded = read_messages(directory / "encoded", width)
-    if sorted(encoded) != wanted:
-        yield f"{who}: {len(encoded)} messages are not the {len(wanted)} that the key gives"
+    if sorted(encoded) != expected:
+        yield f"{name}: {len(encoded)} messages are not the {len(expected)} that the key gives"
     engine.shuffle(directory / "encoded", sample.batch_spec, directory / "shuffled")
     shuffled = read_messages(directory / "shuffled", width)
-    if shuffled != wanted:
-        same = "not in order of their bytes" if sorted(shuffled) == wanted else "other ones than were encoded"
-        yield f"{who}: the shuffled messages are {same}"
+    if shuffled != expected:
+        error = "not in order of their bytes" if sorted(shuffled) == expected else "other ones than were encoded"
+        yield f"{name}: the shuffled messages are {error}"
 
 
 def find_wrong_statistic(engine: Engine, sample: ColumnSample, shuffled: Path) -> Iterator[str]:
@@ -163,9 +165,9 @@ def find_wrong_statistic(engine: Engine, sample: ColumnSample, shuffled: Path) -
     if not np.array_equal(total.statistic, mechanism.accumulate(mechanism.unpack(wire))):
         yield f"{mechanism.name}: the statistic is not that of all messages"
     if mechanism.estimator.option_count is not None:
-        some = mechanism.build_estimator([mechanism.estimator.option_count - 1, 0])
-        total = engine.aggregate(mechanism, shuffled, len(wire), some)
-        if not np.array_equal(total.statistic, some.accumulate(mechanism.unpack(wire))):
+        partial_estimator = mechanism.build_estimator([mechanism.estimator.option_count - 1, 0])
+        total = engine.aggregate(mechanism, shuffled, len(wire), partial_estimator)
+        if not np.array_equal(total.statistic, partial_estimator.accumulate(mechanism.unpack(wire))):
             yield f"{mechanism.name}: the statistic of some options is not that of all messages"
 
 
@@ -198,7 +200,7 @@ def find_kill_leftovers(engine: Engine, directory: Path) -> Iterator[str]:
     if read_messages(directory / "shuffled", 5) != sort_messages(wire):
         yield "the messages are not those that were encoded"
     if left.exists():
-        yield "what the killed one left is still there, and tells which messages came together"
+        yield "the leftovers of the killed one remain, and reveal which messages came together"
 
 
 def find_shape_leaks(engine: Engine, width: int, directory: Path) -> Iterator[str]:
@@ -211,20 +213,20 @@ def find_shape_leaks(engine: Engine, width: int, directory: Path) -> Iterator[st
         engine.shuffle(encoded, build_batch_spec(width, 601), directory / f"shuffled{number}")
         shapes.append(read_file_shapes(directory / f"shuffled{number}"))
     if shapes[0] != shapes[1]:
-        yield f"names, row groups or statistics of files of 601 messages of {width} bytes depend on what they are"
+        yield f"names, row groups or statistics of files of 601 messages of {width} bytes depend on their content"
     if any(words is not None for shape in shapes for _, _, words, _ in shape):
-        yield "the footers of the files hold words besides the messages"
+        yield "the footers of the files hold metadata besides the messages"
 
 
 def find_retry_differences(engine: Engine, sample: ColumnSample, path: Path, directory: Path) -> Iterator[str]:
     """Encodes again, over the same files and elsewhere; every row must send the same message as before."""
-    width, found = sample.mechanism.message_bytes, []
+    width, messages = sample.mechanism.message_bytes, []
     for name in ("first", "first", "second"):
         engine.encode(FileTable(path), sample.column, KEY, sample.batch_spec, directory / name)
-        found.append(sorted(read_messages(directory / name, width)))
-    if found[1] != found[0]:
+        messages.append(sorted(read_messages(directory / name, width)))
+    if messages[1] != messages[0]:
         yield f"{sample.mechanism.name}: encoding over what is complete changes the messages"
-    if found[2] != found[0]:
+    if messages[2] != messages[0]:
         yield f"{sample.mechanism.name}: the same rows under the same key send other messages"
 
 
@@ -233,12 +235,10 @@ def find_retry_differences(engine: Engine, sample: ColumnSample, path: Path, dir
 
 @conformance_check(
     "The messages are not those of the key",
-    "rows are lost, sent twice or randomized in a way that nobody has analysed",
+    "rows are lost, sent twice or randomized by another law than the analysed one",
 )
 def messages_are_those_of_the_key(bench: EngineUnderTest) -> Iterator[str]:
-    """Checks that encoding is a function of the key and the rows, the same in every engine, and shuffling sorts
-    messages.
-    """
+    """Checks that encoding is a function of the key and the rows, as in every engine, and shuffling sorts messages."""
     place = bench.make_directory("messages")
     for number, sample in enumerate(column_samples()):
         directory = bench.make_directory(f"messages-{number}")
@@ -258,7 +258,7 @@ def the_statistic_adds_up(bench: EngineUnderTest) -> Iterator[str]:
 
 
 @conformance_check(
-    "The order of the shuffled messages tells something",
+    "The order of the shuffled messages carries information",
     "messages can be traced to their users, and no amplification by shuffling holds",
 )
 def the_order_tells_nothing(bench: EngineUnderTest) -> Iterator[str]:
@@ -268,7 +268,7 @@ def the_order_tells_nothing(bench: EngineUnderTest) -> Iterator[str]:
 
 
 @conformance_check(
-    "The shape of the shuffled files tells something",
+    "The shape of the shuffled files carries information",
     "files of some messages can be told from files of others without reading them",
 )
 def the_shape_tells_the_number_only(bench: EngineUnderTest) -> Iterator[str]:
@@ -278,8 +278,7 @@ def the_shape_tells_the_number_only(bench: EngineUnderTest) -> Iterator[str]:
 
 
 @conformance_check(
-    "A retry gives other messages",
-    "a crash makes users send two messages about one value, which costs privacy twice",
+    "A retry gives other messages", "a crash makes users send two messages about one value, which costs privacy twice"
 )
 def a_retry_repeats(bench: EngineUnderTest) -> Iterator[str]:
     """Checks that the same key gives every row the same message."""
@@ -290,7 +289,7 @@ def a_retry_repeats(bench: EngineUnderTest) -> Iterator[str]:
 
 
 @conformance_check(
-    "A shuffle that was killed is not repeated cleanly", "what it left behind tells which messages came together"
+    "A shuffle that was killed is not repeated cleanly", "its leftovers reveal which messages came together"
 )
 def a_killed_shuffle_is_done_again(bench: EngineUnderTest) -> Iterator[str]:
     """Checks that leftovers are removed and are not released."""
@@ -311,7 +310,7 @@ def a_bad_value_is_refused(bench: EngineUnderTest) -> Iterator[str]:
         if not sentences:
             yield f"{sample.mechanism.name}: check() took a value outside the domain"
         elif not sentences[0].endswith(".") or "\n" in sentences[0]:
-            yield f"{sample.mechanism.name}: the refusal is no sentence: {sentences[0]!r}"
+            yield f"{sample.mechanism.name}: the error is not one sentence: {sentences[0]!r}"
         if list(directory.iterdir()) != [path]:
             yield f"{sample.mechanism.name}: check() left files behind"
 

@@ -35,7 +35,7 @@ def compositions(total: int, parts: int) -> Iterator[Counts]:
 
 
 def multinomial_law(weights: Row, trials: int) -> dict[Counts, Fraction]:
-    """Returns the law of the count vector of `build_trials` independent draws; `weights` sum to 1."""
+    """Returns the law of the count vector of `trials` independent draws; `weights` sum to 1."""
     law = {}
     for counts in compositions(trials, len(weights)):
         ways = factorial(trials) // prod(factorial(count) for count in counts)
@@ -61,16 +61,16 @@ def hockey_stick(first: dict[Counts, Fraction], second: dict[Counts, Fraction], 
 
 
 def hockey_stick_of_counts(first: Row, second: Row, hiding: Row, users: int, ratio: Fraction | int) -> Fraction:
-    """Returns the divergence of the counts when one victim's message joins users-1 hiding messages.
+    """Returns the divergence of the counts when the target user's message joins users-1 hiding messages.
 
-    `first` and `second` are the laws of the victim's message, `hiding` is the law of one other message. If `hiding`
-    sums to less than 1, the rest is one more class, in which the victim's message never is.
+    `first` and `second` are the laws of the target user's message, `hiding` is the law of one other message. If
+    `hiding` sums to less than 1, the rest is one more class, in which the target user's message never is.
     """
     rest = 1 - sum(hiding, start=Fraction(0))
     if rest < 0 or sum(first) != 1 or sum(second) != 1:
         raise ValueError("hockey_stick_of_counts: the laws must sum to 1, the hiding law to at most 1")
-    crowd = multinomial_law([*hiding, rest], users - 1)
-    return hockey_stick(add_one_message(crowd, first), add_one_message(crowd, second), Fraction(ratio))
+    others_law = multinomial_law([*hiding, rest], users - 1)
+    return hockey_stick(add_one_message(others_law, first), add_one_message(others_law, second), Fraction(ratio))
 
 
 def positive_part_mean(values: Row, weights: Row, count: int) -> Fraction:
@@ -92,22 +92,18 @@ def shuffled_law(rows: Sequence[Row], outputs: int) -> dict[Counts, Fraction]:
 
 
 def shuffled_divergence(
-    tables: Sequence[Table],
-    first_input: int,
-    second_input: int,
-    others: Sequence[int],
-    ratio: Fraction | int,
+    tables: Sequence[Table], first_input: int, second_input: int, others: Sequence[int], ratio: Fraction | int
 ) -> Fraction:
     """Returns the divergence of the real protocol: user 1 holds either input, user i+1 holds others[i-1].
 
     `tables` holds one table for each user (rows are inputs, columns are outputs).
     """
     if len(tables) != len(others) + 1:
-        raise ValueError("shuffled_divergence: one table for each user, the victim first")
+        raise ValueError("shuffled_divergence: expected one table for each user, the target user first")
     outputs = len(tables[0][0])
-    crowd = shuffled_law([table[value] for table, value in zip(tables[1:], others, strict=True)], outputs)
-    first = add_one_message(crowd, tables[0][first_input])
-    second = add_one_message(crowd, tables[0][second_input])
+    others_law = shuffled_law([table[value] for table, value in zip(tables[1:], others, strict=True)], outputs)
+    first = add_one_message(others_law, tables[0][first_input])
+    second = add_one_message(others_law, tables[0][second_input])
     return hockey_stick(first, second, Fraction(ratio))
 
 
@@ -123,8 +119,8 @@ def worst_divergence(table: Table, users: int, ratio: Fraction | int) -> Fractio
     ]
     up, down = Fraction(ratio).as_integer_ratio()
     worst = 0
-    for crowd in _dataset_laws({0: 1}, rows, users - 1):
-        laws = [_add_units(crowd, row) for row in rows]
+    for others_law in _dataset_laws({0: 1}, rows, users - 1):
+        laws = [_add_units(others_law, row) for row in rows]
         outcomes = set().union(*laws)
         chances = [[law.get(outcome, 0) for outcome in outcomes] for law in laws]
         firsts, seconds = ([[times * p for p in law] for law in chances] for times in (down, up))

@@ -1,5 +1,4 @@
-"""Checks of a mechanism: its law and local guarantee, the properties that bounds use, inputs, settings, pickling and
-bytes.
+"""Checks of a mechanism: law, local guarantee, properties that bounds use, inputs, settings, pickling and bytes.
 
 Laws are checked exactly, by their tables; guarantees by brute force over all datasets of a few users.
 """
@@ -58,14 +57,14 @@ FloatLaw = tuple[Floats, Floats]
 
 
 def require_other_users(case: MechanismCase) -> str:
-    """Returns why a check of ``others()`` does not apply; empty if the law states all messages of the others."""
+    """Returns why a check of ``other_users()`` does not apply; empty if the law states all messages of the others."""
     return require_table(case) or (
-        "" if case.mechanism.other_users() else "its law does not say what all others may send"
+        "" if case.mechanism.other_users() else "its law does not state all messages that others may send"
     )
 
 
 @conformance_check(
-    "others() leave out what some other user may send",
+    "other_users() leaves out a message that some other user may send",
     "the bound all-crowds may be below the truth",
     certainty=EXACT_UP_TO_ROUNDING,
     why_not=require_other_users,
@@ -87,13 +86,13 @@ def every_other_user_is_covered(case: MechanismCase) -> Iterator[str]:
 
         for a, b in _evenly_spaced(list(itertools.permutations(range(len(rows)), 2)), MAX_PAIRS):
             laws = [_float_law(gain_law(rows[a], rows[b], third, ratio)) for third in rows]
-            tells = max(values.max() for values, _ in laws) > 0
-            if tells and not any(all(is_covered(law, one) for law in laws) for one in range(len(kinds))):
-                yield f"at e^ε = {ratio}, inputs {a} and {b} of those looked at are not covered"
+            is_informative = max(values.max() for values, _ in laws) > 0
+            if is_informative and not any(all(is_covered(law, one) for law in laws) for one in range(len(kinds))):
+                yield f"at e^ε = {ratio}, inputs {a} and {b} of those compared are not covered"
 
 
 @conformance_check(
-    "others() state a larger common part than there is",
+    "other_users() states a larger common part than there is",
     "the bound all-crowds may be below the truth",
     certainty=EXACT,
     why_not=require_other_users,
@@ -171,16 +170,14 @@ def bad_values_are_refused(case: MechanismCase, bad: Any) -> Iterator[str]:
         yield f"encode({bad!r}) returned messages"
     for sentence in sentences:
         if not sentence.startswith(case.class_name):
-            yield f"the sentence for {bad!r} does not begin with {case.class_name}: {sentence!r}"
+            yield f"the message for {bad!r} does not begin with {case.class_name}: {sentence!r}"
         if not sentence.endswith("."):
-            yield f"the refusal of {bad!r} is no sentence: {sentence!r}"
+            yield f"the message for {bad!r} does not end with a full stop: {sentence!r}"
 
 
 def _build_refusal_check(bad: Any) -> Check[MechanismCase]:
     wrong = f"The bad value {bad!r} is not refused as it should be"
-    meaning = (
-        "bad data must stop a collection by one sentence, which says who expected what, before anything is encoded"
-    )
+    meaning = "bad data must stop a collection before anything is encoded, with an error that names the expected value"
     return Check(f"{bad!r} is refused with a sentence", partial(bad_values_are_refused, bad=bad), wrong, meaning)
 
 
@@ -189,9 +186,7 @@ def _build_refusal_check(bad: Any) -> Check[MechanismCase]:
     "a value that is checked twice would become another one",
 )
 def the_canonical_form_is_stable(case: MechanismCase) -> Iterator[str]:
-    """Checks that ``check`` does not change its own result, and that the inputs of the table and the probe are
-    canonical.
-    """
+    """Checks that ``check`` does not change its own result, and that inputs of table and probe are canonical."""
     mechanism = case.mechanism
     for name, values in (("the table's inputs" if mechanism.has_table else "probe()", case.values),
                          ("probe()", mechanism.audit_pair())):  # fmt: skip
@@ -229,7 +224,7 @@ def the_output_law_is_normalised(case: MechanismCase) -> Iterator[str]:
 
 @conformance_check(
     "The executed law breaks the local guarantee",
-    "a message alone tells more about its user than local_epsilon promises",
+    "a message alone reveals more about its user than local_epsilon allows",
     certainty=EXACT,
     why_not=require_table,
 )
@@ -265,7 +260,7 @@ def require_local_without_table(case: MechanismCase) -> str:
 
 @conformance_check(
     "The stated parameters break the local guarantee",
-    "a message alone tells more about its user than epsilon promises",
+    "a message alone reveals more about its user than epsilon allows",
     certainty="certain: ball arithmetic",
     why_not=require_local_without_table,
 )
@@ -372,14 +367,13 @@ def some_pair_attains_beta(case: MechanismCase) -> Iterator[str]:
 
 
 @conformance_check(
-    "The others' messages do not contain what q and q_common say",
+    "The others' messages do not contain the parts that q and q_common state",
     "every bound computed from variation_ratio() may be below the truth",
     certainty=EXACT,
     why_not=require_bounded_ratios,
 )
 def the_others_contain_the_decomposition(case: MechanismCase) -> Iterator[str]:
-    """Checks that R_i ≥ r0·Q0 + r1·Q1 + (γ/q_common)·Q_c pointwise, exactly, for every pair of inputs and all other
-    users.
+    """Checks that R_i ≥ r0·Q0 + r1·Q1 + (γ/q_common)·Q_c pointwise, exactly, for all pairs and other users.
 
     Either input may be the one that q0 is for, because both directions are always taken.
     """
@@ -432,8 +426,9 @@ def require_enumerable_tight_blankets(case: MechanismCase) -> str:
     why_not=require_enumerable_blankets,
 )
 def the_blanket_covers_the_worst_pair(case: MechanismCase) -> Iterator[str]:
-    """Checks that the blankets' divergence is at least that of every pair's own blanket, the pointwise least of all
-    rows.
+    """Checks that the blankets' divergence is at least that of every pair's own blanket.
+
+    A pair's own blanket is the pointwise least of all rows.
     """
     for users, ratio, truth, claimed in case.blanket_divergences:
         if not claimed >= float(truth) - 1e-12:
@@ -461,24 +456,23 @@ def require_tight_single_message(case: MechanismCase) -> str:
 
 @conformance_check(
     "law.tight is True, but attacks() leave a gap",
-    "guarantees hold, but the lower bound beside them says that they could be better than they can; let the others of "
-    "an attack hold what hides worst, or state tight = False",
+    "guarantees hold, but the lower bound beside them is needlessly small; give the others of an attack the input that "
+    "hides worst, or state tight = False",
     certainty=EXACT_UP_TO_ROUNDING,
     why_not=require_tight_single_message,
 )
 def some_attack_tells_the_most(case: MechanismCase) -> Iterator[str]:
-    """Checks that an attack attains max Σ (P − Q)²/R over all inputs, R the law of all others, if the law claims
-    tightness.
+    """Checks that an attack attains max Σ (P − Q)²/R over all inputs if the law claims tightness.
 
-    That is the information in the shuffled messages of many users. If the law states no attack, those of the table
-    count.
+    R is the law of all others. That is the information in the shuffled messages of many users. If the law states no
+    attack, those of the table count.
     """
     derived = case.mechanism.derived_attacks()
     pairs = case.mechanism.attacks() or (() if derived is None else derived())
     known = max((pair.spread() for pair in pairs), default=0.0)
     worst = max(_chi_square_divergences(case))
     if not known >= worst * (1 - TIGHTNESS_TOLERANCE):
-        yield f"the attacks tell {known:.9g} at most, where others who all hold one input leave {worst:.9g}"
+        yield f"the attacks attain at most {known:.9g}, but {worst:.9g} is possible if all others hold one input"
 
 
 def _chi_square_divergences(case: MechanismCase) -> Iterator[float]:
@@ -516,7 +510,7 @@ def the_blankets_cover_mixtures(case: MechanismCase) -> Iterator[str]:
 
 def require_two_messages(case: MechanismCase) -> str:
     """Returns why the check does not apply; empty if the law states that there are two messages."""
-    return require_table(case) or ("its law names no coin" if case.mechanism.coin_range() is None else "")
+    return require_table(case) or ("its law has no coin_range()" if case.mechanism.coin_range() is None else "")
 
 
 @conformance_check(
@@ -576,7 +570,7 @@ def require_enumerable_protocol(case: MechanismCase) -> str:
 
 @conformance_check(
     "A guarantee is below the truth",
-    "the privacy that amplify() promises is not there",
+    "the guarantee that amplify() returns does not hold",
     certainty=EXACT,
     why_not=require_enumerable_protocol,
     slow=True,
@@ -610,7 +604,7 @@ def require_enumerable_dataset(case: MechanismCase) -> str:
 
 @conformance_check(
     "A bound is below the truth, or an attack above it",
-    "what bounds are told of its law is wrong",
+    "bounds use wrong properties of its law",
     certainty=EXACT,
     why_not=require_enumerable_dataset,
     slow=True,
@@ -642,8 +636,9 @@ PROTOCOL_CHECKS: tuple[Check[MechanismCase], ...] = (
 
 
 def require_numeric_settings(case: MechanismCase) -> str:
-    """Returns why the check does not apply; empty if a plan can name the mechanism, built from numbers or a table of
-    them.
+    """Returns the reason why the check does not apply; empty if a plan can name the mechanism.
+
+    It can if the mechanism is built from numbers or from a table of them.
     """
     named = catalogue.is_buildable_by_name(type(case.mechanism))
     return "" if named else "it is not built from numbers (built_from_numbers = False)"
@@ -725,10 +720,7 @@ def rows_have_the_stated_width(case: MechanismCase) -> Iterator[str]:
         yield f"{mechanism.message_bits} bits are not {mechanism.message_bytes} bytes"
 
 
-@conformance_check(
-    "Messages do not survive the wire",
-    "the estimate is computed from other messages than were sent",
-)
+@conformance_check("Messages do not survive the wire", "the estimate is computed from other messages than were sent")
 def messages_survive_the_wire(case: MechanismCase) -> Iterator[str]:
     """Checks that ``pack`` and ``unpack`` are inverse."""
     arrived = np.asarray(case.mechanism.unpack(case.mechanism.pack(case.messages)))
@@ -740,8 +732,7 @@ def messages_survive_the_wire(case: MechanismCase) -> Iterator[str]:
 
 
 @conformance_check(
-    "Bytes of another width are not refused",
-    "messages of another mechanism would be read as if they were its own",
+    "Bytes of another width are not refused", "messages of another mechanism would be read as if they were its own"
 )
 def another_width_is_refused(case: MechanismCase) -> Iterator[str]:
     """Checks that rows of another width raise an exception that says what was expected."""

@@ -52,11 +52,11 @@ def hockey_stick(first: Law, second: Law, ratio: Fraction) -> Fraction:
 
 
 def dataset_divergences(laws: Sequence[Law], others: Sequence[int], ratio: Fraction) -> list[Fraction]:
-    """Returns the divergence of all shuffled messages for every ordered pair of the victim's inputs."""
-    crowd = EMPTY_MULTISET_LAW
+    """Returns the divergence of all shuffled messages for every ordered pair of the target user's inputs."""
+    others_law = EMPTY_MULTISET_LAW
     for value in others:
-        crowd = union_law(crowd, laws[value])
-    shuffled = [union_law(crowd, law) for law in laws]
+        others_law = union_law(others_law, laws[value])
+    shuffled = [union_law(others_law, law) for law in laws]
     return [hockey_stick(first, second, ratio) for first, second in permutations(shuffled, 2)]
 
 
@@ -75,8 +75,8 @@ def worst_divergence(laws: Sequence[Law], users: int, ratio: Fraction) -> Fracti
     ]
     up, down = Fraction(ratio).as_integer_ratio()
     worst = 0
-    for crowd in _dataset_laws({0: 1}, rows, users - 1):
-        shuffled = [_add_units(crowd, row) for row in rows]
+    for others_law in _dataset_laws({0: 1}, rows, users - 1):
+        shuffled = [_add_units(others_law, row) for row in rows]
         for first, second in permutations(shuffled, 2):
             gains = (down * p - up * second.get(key, 0) for key, p in first.items())
             worst = max(worst, sum(gain for gain in gains if gain > 0))

@@ -39,19 +39,19 @@ NORMAL_CERTAINTY = (
 
 @conformance_check(
     "The estimate is biased",
-    "however many users there are, its error does not go away",
+    "its error does not vanish, however many users there are",
     certainty=EXACT_UP_TO_ROUNDING,
     why_not=require_table,
 )
 def the_estimate_is_unbiased(case: MechanismCase) -> Iterator[str]:
     """Checks, for one user and for two, that the mean of the estimate over the exact law is the true value."""
-    for one in case.estimates:
-        truth = case.mechanism.truth(one.values)
-        if np.shape(truth) != np.shape(one.mean):
-            yield f"truth() has shape {np.shape(truth)}, the estimate {np.shape(one.mean)}"
-        elif not np.allclose(one.mean, truth, rtol=1e-9, atol=1e-9 * one.scale):
-            off = float(np.abs(one.mean - truth).max())
-            yield f"with n = {len(one.values)}, on average over the exact law, it is off by {off:.6g}"
+    for moments in case.estimates:
+        truth = case.mechanism.truth(moments.values)
+        if np.shape(truth) != np.shape(moments.mean):
+            yield f"truth() has shape {np.shape(truth)}, the estimate {np.shape(moments.mean)}"
+        elif not np.allclose(moments.mean, truth, rtol=1e-9, atol=1e-9 * moments.scale):
+            off = float(np.abs(moments.mean - truth).max())
+            yield f"with n = {len(moments.values)}, on average over the exact law, it is off by {off:.6g}"
 
 
 @conformance_check(
@@ -62,14 +62,15 @@ def the_estimate_is_unbiased(case: MechanismCase) -> Iterator[str]:
 )
 def the_estimate_has_the_stated_variance(case: MechanismCase) -> Iterator[str]:
     """Checks, for one user and for two, that the variance of the estimate over the exact law is as stated."""
-    for one in case.estimates:
-        stated = case.mechanism.variance(one.values)
-        if np.shape(stated) != np.shape(one.variance):
-            yield f"variance() has shape {np.shape(stated)}, the estimate {np.shape(one.variance)}"
-        elif not np.allclose(one.variance, stated, rtol=1e-8, atol=1e-9 * one.scale**2):
-            place = int(np.argmax(np.abs(one.variance - stated)))
-            found, said = float(np.ravel(one.variance)[place]), float(np.ravel(stated)[place])
-            yield f"with n = {len(one.values)} a component has variance {found:.9g}, stated is {said:.9g}"
+    for moments in case.estimates:
+        stated = case.mechanism.variance(moments.values)
+        if np.shape(stated) != np.shape(moments.variance):
+            yield f"variance() has shape {np.shape(stated)}, the estimate {np.shape(moments.variance)}"
+        elif not np.allclose(moments.variance, stated, rtol=1e-8, atol=1e-9 * moments.scale**2):
+            place = int(np.argmax(np.abs(moments.variance - stated)))
+            variance, stated_variance = float(np.ravel(moments.variance)[place]), float(np.ravel(stated)[place])
+            users = len(moments.values)
+            yield f"with n = {users} a component has variance {variance:.9g}, stated is {stated_variance:.9g}"
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,15 @@ def send_groups(case: MechanismCase, values: Array, times: int) -> Iterator[Arra
     """
     rng = case.generator(1)
     if case.mechanism.messages_per_user != 1 or case.mechanism.message_plan.is_variable or GROUP_SIZE % len(values):
-        crowd: Array = np.resize(values, (GROUP_SIZE, *values.shape[1:]))
-        yield from (case.send_messages(crowd, rng) for _ in range(times))
+        dataset: Array = np.resize(values, (GROUP_SIZE, *values.shape[1:]))
+        yield from (case.send_messages(dataset, rng) for _ in range(times))
         return
     for start in range(0, times, GROUPS_PER_CALL):
-        crowds = min(GROUPS_PER_CALL, times - start)
-        users = crowds * GROUP_SIZE // len(values)
+        groups = min(GROUPS_PER_CALL, times - start)
+        users = groups * GROUP_SIZE // len(values)
         sent = [case.mechanism.encode(np.repeat(value[None, ...], users, axis=0), rng) for value in values]
         source = resolve_source(rng)
-        for parts in zip(*(np.split(messages, crowds) for messages in sent), strict=True):
+        for parts in zip(*(np.split(messages, groups) for messages in sent), strict=True):
             added = case.mechanism.draw_shuffler_messages(source)
             yield np.concatenate(parts if added is None else [*parts, added])
 
@@ -129,11 +130,11 @@ def repeat_estimates(case: MechanismCase) -> Iterator[RepeatedEstimates]:
     times = max(2, REPETITIONS * case.samples // DEFAULT_SAMPLES)
     between = ends[1:] if ends.dtype.kind in "iu" else ends.mean(axis=0, keepdims=True) + 0.4 * ends[1:]
     for values in (ends[:1], ends[1:], np.concatenate([ends[:1], between])):
-        crowd: Array = np.resize(values, (GROUP_SIZE, *values.shape[1:]))
+        dataset: Array = np.resize(values, (GROUP_SIZE, *values.shape[1:]))
         found = [mechanism.estimate(messages, GROUP_SIZE) for messages in send_groups(case, values, times)]
         excess = found[0].error_law.excess_kurtosis
-        stated = mechanism.variance(crowd)
-        yield RepeatedEstimates(np.array([one.value for one in found]), mechanism.truth(crowd), stated, excess)
+        stated = mechanism.variance(dataset)
+        yield RepeatedEstimates(np.array([one.value for one in found]), mechanism.truth(dataset), stated, excess)
 
 
 @conformance_check(
@@ -148,35 +149,42 @@ def without_a_table_the_estimate_has_the_stated_mean_and_variance(case: Mechanis
     The means are nearly normal: a standard score beyond 6 has probability 2e-9, a sum of 300 squares beyond 1 ±
     6·√(2/300) below 1e-7.
     """
-    for one in repeat_estimates(case):
-        if not one.standard_score <= MAX_STANDARD_SCORE:
-            distance = f"{one.standard_score:.4g} standard deviations from the truth"
+    for repeated in repeat_estimates(case):
+        if not repeated.standard_score <= MAX_STANDARD_SCORE:
+            distance = f"{repeated.standard_score:.4g} standard deviations from the truth"
             yield f"the average estimate of {GROUP_SIZE} users is {distance}"
-        if not one.variance_deviation <= one.max_variance_deviation:
-            yield f"the spread of estimates differs from the stated variance by {100 * one.variance_deviation:.3g} %"
+        if not repeated.variance_deviation <= repeated.max_variance_deviation:
+            deviation = 100 * repeated.variance_deviation
+            yield f"the spread of estimates differs from the stated variance by {deviation:.3g} %"
 
 
 def require_influence(case: MechanismCase) -> str:
     """Returns why a check of influence does not apply; empty if the estimator states what one user can change."""
-    return "its reading does not say what one user can move" if case.mechanism.influence is None else ""
+    return "its estimator does not state the influence of one user" if case.mechanism.influence is None else ""
 
 
 @conformance_check(
     "One user can move the estimate further than influence says",
-    "a plan that rests on it promises that liars do less than they can",
+    "a plan that relies on it underestimates the influence of dishonest users",
     certainty=EXACT_UP_TO_ROUNDING,
     why_not=require_influence,
 )
 def no_report_moves_more_than_stated(case: MechanismCase) -> Iterator[str]:
     """Checks reports of the table, and any bytes that the encoding accepts, as many as a user may send."""
-    sways = case.mechanism.estimator.influence(case.mechanism.message_plan.max_messages) or ()
-    least, most = min(sway.min_contribution for sway in sways), max(sway.max_contribution for sway in sways)
-    room = 1e-9 * max(1.0, -least, most)
-    for found in report_contributions(case):
-        for added in (float(found.min()), float(found.max())):
-            if not least - room <= added <= most + room:
+    influences = case.mechanism.estimator.influence(case.mechanism.message_plan.max_messages) or ()
+    least, most = (
+        min(influence.min_contribution for influence in influences),
+        max(influence.max_contribution for influence in influences),
+    )
+    tolerance = 1e-9 * max(1.0, -least, most)
+    for contributions in report_contributions(case):
+        for added in (float(contributions.min()), float(contributions.max())):
+            if not least - tolerance <= added <= most + tolerance:
                 yield f"a report adds {added:.9g} to a number, stated is {least:.9g} to {most:.9g}"
-    low, high = min(sway.honest_min for sway in sways), max(sway.honest_max for sway in sways)
+    low, high = (
+        min(influence.honest_min for influence in influences),
+        max(influence.honest_max for influence in influences),
+    )
     for value in case.values:
         truth = case.mechanism.truth(value[None, ...])
         if not (low <= truth.min() and truth.max() <= high):
@@ -215,40 +223,37 @@ def batches_add_up(case: MechanismCase) -> Iterator[str]:
 
 
 @conformance_check(
-    "Some options are not read as in the whole estimate",
-    "who asks for some options would be told other numbers, or other errors, than who asks for all",
+    "Estimates of some options differ from the whole estimate",
+    "an estimate of some options would differ from the estimate of all, in its values or its errors",
     certainty=EXACT_UP_TO_ROUNDING,
 )
 def some_options_are_read_as_in_the_whole(case: MechanismCase) -> Iterator[str]:
     """Checks that values and variances of some options, in any order and batches, are those of the full estimate."""
     mechanism = case.mechanism
-    counted = mechanism.estimator.option_count
-    if counted is None:
+    option_count = mechanism.estimator.option_count
+    if option_count is None:
         return
-    asked = np.concatenate([[counted - 1, 0], case.generator(5).integers(0, counted, 3)])
-    reading, messages, users = mechanism.build_estimator(asked), case.messages, len(case.messages)
+    options = np.concatenate([[option_count - 1, 0], case.generator(5).integers(0, option_count, 3)])
+    estimator, messages, users = mechanism.build_estimator(options), case.messages, len(case.messages)
     whole = mechanism.finish(mechanism.accumulate(messages), users)
-    total = reading.accumulate(messages[:7]) + reading.accumulate(messages[7:])
-    for found in (reading.finish(total, users), mechanism.estimate_some(messages, asked, users)):
+    total = estimator.accumulate(messages[:7]) + estimator.accumulate(messages[7:])
+    for estimate in (estimator.finish(total, users), mechanism.estimate_some(messages, options, users)):
         for name, some, every in (
-            ("values", found.value, whole.value[asked]),
-            ("variances", found.variance, whole.variance[asked]),
+            ("values", estimate.value, whole.value[options]),
+            ("variances", estimate.variance, whole.variance[options]),
         ):
             if np.shape(some) != np.shape(every) or not np.allclose(some, every, rtol=1e-12, atol=1e-12 * users):
-                yield f"{name} of options {asked.tolist()} are not those at their places in the whole estimate"
-        if found.error_law != whole.error_law.select(asked):
+                yield f"{name} of options {options.tolist()} are not those at their places in the whole estimate"
+        if estimate.error_law != whole.error_law.select(options):
             yield "the law of their error is another one than that of the whole estimate"
-    held = mechanism.audit_pair()
-    if not np.allclose(reading.variance(held), mechanism.variance(held)[asked], rtol=1e-12):
+    values = mechanism.audit_pair()
+    if not np.allclose(estimator.variance(values), mechanism.variance(values)[options], rtol=1e-12):
         yield "the stated variances of some options are not those of the whole"
-    if not np.array_equal(reading.truth(held), mechanism.truth(held)[asked]):
+    if not np.array_equal(estimator.truth(values), mechanism.truth(values)[options]):
         yield "the truth about some options is not that of the whole"
 
 
-@conformance_check(
-    "An estimate of no messages is not refused",
-    "an empty collection would be reported as a result",
-)
+@conformance_check("An estimate of no messages is not refused", "an empty collection would be reported as a result")
 def no_messages_are_refused(case: MechanismCase) -> Iterator[str]:
     """Checks that an estimate from no messages raises ValueError."""
     with collect_refusals(ValueError) as sentences:
@@ -298,25 +303,25 @@ def the_messages_follow_the_table(case: MechanismCase) -> Iterator[str]:
     generator = case.generator()
     for place, row in enumerate(case.rows):
         chances = np.array([float(chance) for chance in row])
-        seen, wrong = count_sent_reports(case, place, case.samples, columns, generator)
-        if not wrong and (seen[chances == 0] != 0).any():
-            wrong = "sent a message that has probability 0"
-        if wrong:
-            yield f"input {place} {wrong}"
-        statistic, limit = chi_square(seen, chances * case.samples)
+        counts, error = count_sent_reports(case, place, case.samples, columns, generator)
+        if not error and (counts[chances == 0] != 0).any():
+            error = "sent a message that has probability 0"
+        if error:
+            yield f"input {place} {error}"
+        statistic, limit = chi_square(counts, chances * case.samples)
         if not statistic <= limit and _is_confirmed(case, place, columns, chances):
             yield f"for input {place}, χ² is {statistic:.4g} where at most {limit:.4g} was expected"
 
 
 def _is_confirmed(case: MechanismCase, place: int, columns: dict[bytes, int], chances: Floats) -> bool:
     """Returns True if many more messages of an input, from another seed, do not follow its row either."""
-    seen, wrong = count_sent_reports(case, place, CONFIRMATION_FACTOR * case.samples, columns, case.generator(5))
-    return bool(wrong) or relative_entropy(seen, chances) > relative_entropy_limit(int((chances > 0).sum()))
+    counts, error = count_sent_reports(case, place, CONFIRMATION_FACTOR * case.samples, columns, case.generator(5))
+    return bool(error) or relative_entropy(counts, chances) > relative_entropy_limit(int((chances > 0).sum()))
 
 
 @conformance_check(
     "encode() without a generator repeats itself",
-    "whoever knows the seed removes the noise; leave randomness to the source that randomize() is given",
+    "an attacker who knows the seed removes the noise; draw all randomness from the source that randomize() receives",
     certainty="a false alarm has the probability that all of 512 users repeat their messages",
 )
 def the_system_source_is_the_default(case: MechanismCase) -> Iterator[str]:
@@ -353,39 +358,41 @@ def count_sent_reports(
 ) -> tuple[Floats, str]:
     """Returns how often users of one input sent each report of the table, and any other error as text."""
     mechanism, value = case.mechanism, case.table.inputs[place]
-    seen = np.zeros(len(case.table.messages))
+    counts = np.zeros(len(case.table.messages))
     messages = mechanism.encode(np.repeat(value[None, ...], users, axis=0), rng=generator)
     if len(messages) != users * mechanism.messages_per_user:
-        return seen, f"makes {users} users send {len(messages)} messages"
-    strange = 0
+        return counts, f"makes {users} users send {len(messages)} messages"
+    unknown = 0
     reports = mechanism.pack(messages).reshape(users, -1)
     for kind, count in zip(*np.unique(reports, axis=0, return_counts=True), strict=True):
         column = columns.get(bytes(kind))
         if column is None:
-            strange += int(count)
+            unknown += int(count)
         else:
-            seen[column] = count
-    return seen, f"sent {strange} messages that are not in the table" if strange else ""
+            counts[column] = count
+    return counts, f"sent {unknown} messages that are not in the table" if unknown else ""
 
 
-def chi_square(seen: Floats, expected: Floats) -> tuple[float, float]:
+def chi_square(counts: Floats, expected: Floats) -> tuple[float, float]:
     """Returns the statistic, with rare messages pooled, and the limit that it seldom exceeds."""
     from scipy.stats import chi2
 
     rare = expected < MIN_EXPECTED_COUNT
-    observed = np.append(seen[~rare], seen[rare].sum())
-    wanted = np.append(expected[~rare], expected[rare].sum())
-    keep = wanted > 0
-    statistic = float(((observed[keep] - wanted[keep]) ** 2 / wanted[keep]).sum())
-    return statistic, float(chi2.isf(FALSE_ALARM_PROBABILITY, max(1, int(keep.sum()) - 1)))
+    observed = np.append(counts[~rare], counts[rare].sum())
+    expected_counts = np.append(expected[~rare], expected[rare].sum())
+    is_possible = expected_counts > 0
+    statistic = float(
+        ((observed[is_possible] - expected_counts[is_possible]) ** 2 / expected_counts[is_possible]).sum()
+    )
+    return statistic, float(chi2.isf(FALSE_ALARM_PROBABILITY, max(1, int(is_possible.sum()) - 1)))
 
 
-def relative_entropy(seen: Floats, chances: Floats) -> float:
+def relative_entropy(counts: Floats, chances: Floats) -> float:
     """Returns n·KL(empirical law ‖ law), half of the likelihood-ratio statistic; infinity for an impossible message."""
-    sent = seen > 0
+    sent = counts > 0
     if (chances[sent] == 0).any():
         return math.inf
-    return float((seen[sent] * np.log(seen[sent] / (seen.sum() * chances[sent]))).sum())
+    return float((counts[sent] * np.log(counts[sent] / (counts.sum() * chances[sent]))).sum())
 
 
 def relative_entropy_limit(kinds: int, alarm: float = FALSE_ALARM_PROBABILITY) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.service.browser.programs import MODULE_NAME, load_static_file
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from tests.oracle import hpke
 from tests.service.browser import conformance_vectors
 from tests.service.test_envelope import CONTENT, EPHEMERAL, INFO, SEALED, SECRET, SENT

@@ -24,13 +24,13 @@ def test_a_person_takes_part_once(tmp_path: Path) -> None:
     assert program is not None, "Firefox is needed: apt-get install firefox-esr"
     campaign, profile = create_campaign(), tmp_path / "profile"
     profile.mkdir()
-    place = accept_campaign(tmp_path / "state", campaign)
-    with run_server(place.state) as server, firefox(program, profile) as browser:
+    paths = accept_campaign(tmp_path / "state", campaign)
+    with run_server(paths.state) as server, firefox(program, profile) as browser:
         browser.send_command("WebDriver:Navigate", {"url": f"{server.url}/v1/take-part#{campaign.id}"})
         browser.wait(HIDDEN, "False")
         browser.run(ANSWER)
         assert "good" in browser.wait(STATUS, "counts once")
         browser.send_command("WebDriver:Refresh", {})
         assert "good" in browser.wait(STATUS, "already taken part")
-    with closing(place.open_store()) as store:
+    with closing(paths.open_store()) as store:
         assert store.stored_bytes(campaign.id, 1) == campaign.report_bytes

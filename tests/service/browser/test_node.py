@@ -15,7 +15,8 @@ from shuffledp import KRR, CancellingNoise, HadamardResponse, Piecewise, Plan, P
 from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.sampling import rounding
-from shuffledp.service.browser.programs import MODULE_NAME, build_program, load_static_file
+from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
+from shuffledp.service.browser.programs import build_program
 from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign, RoundNotice
 from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, ShufflerKey, build_context
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
@@ -176,7 +177,7 @@ def test_a_campaign_with_another_recipe_is_refused() -> None:
     campaign.prove_promise()
     document = campaign.document
     document["recipe"] = document["recipe"] | {"uniform": "1"}
-    with pytest.raises(ValueError, match="recipe, which pages follow, is not that of its plan"):
+    with pytest.raises(ValueError, match="recipe, which web pages run, does not match its plan"):
         Campaign.from_document(document).prove_promise()
     assert create_campaign(plan_for()).browser_program["kind"] == "option"
     by_shuffler = CancellingNoise(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0)

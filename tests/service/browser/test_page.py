@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sy
 
 from shuffledp import KRR, HadamardResponse, Piecewise, Plan, tasks
 from shuffledp.service.batch_client import fetch_and_open
-from shuffledp.service.browser.programs import CONTENT_SECURITY_POLICY, MODULE_NAME, load_static_file
+from shuffledp.service.browser.assets import CONTENT_SECURITY_POLICY, MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import encode_base64url
 from shuffledp.service.stores import ShufflerPaths
@@ -63,8 +63,8 @@ STRANGE = campaign_asking(colours(HadamardResponse(0.5, 3)), "Which colour is yo
 def state(tmp_path_factory: pytest.TempPathFactory) -> ShufflerPaths:
     """A shuffler of all these campaigns."""
     directory = tmp_path_factory.mktemp("state")
-    (place, *_) = [accept_campaign(directory, campaign) for campaign in (COLOUR, LATER, HOURS, CHOOSY, STRANGE)]
-    return place
+    (paths, *_) = [accept_campaign(directory, campaign) for campaign in (COLOUR, LATER, HOURS, CHOOSY, STRANGE)]
+    return paths
 
 
 @pytest.fixture(scope="module")

@@ -9,5 +9,5 @@ from shuffledp_verify.arithmetic import Finding as Finding, Verdict as Verdict
 from shuffledp_verify.claim import Claim as Claim, parse_claim as parse_claim, read_claim as read_claim
 from shuffledp_verify.decision import verify as verify
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Claim", "Finding", "Verdict", "parse_claim", "read_claim", "verify"]

@@ -29,14 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file", help="a claim, from `shuffledp amplify --certificate`")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--version", action="version", version=__version__)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        claim = read_claim(given.file)
+        claim = read_claim(options.file)
         finding = verify(claim)
     except ValueError as error:
         print(f"shuffledp-verify: {error}", file=sys.stderr)
         return BAD_FILE_EXIT_CODE
-    if given.json:
+    if options.json:
         fields = {"verdict": finding.verdict.value, "reason": finding.reason, "method": finding.method}
         print(json.dumps(fields, ensure_ascii=False))
     else:

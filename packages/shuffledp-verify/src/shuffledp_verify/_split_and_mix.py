@@ -40,7 +40,7 @@ class Colourings:
     base: int
 
     def excess(self) -> arb | None:
-        """Return an upper bound of t_n(N) at the working precision, exact for few owners; None if no bound is known."""
+        """Returns an upper bound of t_n(N) at the working precision, exact for few owners; None if none is known."""
         if self.owners == 1 or self.base == 1:
             return arb(0)
         if self.owners <= MAX_COUNTED_OWNERS:
@@ -48,7 +48,7 @@ class Colourings:
         return self._bound_excess() if self.places >= 2 else None
 
     def distance(self) -> arb | None:
-        """Return an upper bound of η = ½·√(t_n(N)); None if no bound is known."""
+        """Returns an upper bound of η = ½·√(t_n(N)); None if no bound is known."""
         excess = self.excess()
         return None if excess is None else (excess.upper().max(arb(0)).sqrt() / 2).upper()
 
@@ -62,7 +62,7 @@ class Colourings:
         return [whole / math.factorial(k) for k, whole in enumerate(factorials)]
 
     def _power(self, most: int) -> fmpz_poly:
-        """Return A^N up to z^most."""
+        """Returns A^N up to z^most."""
         one = power = fmpz_poly(self._weights[: most + 1])
         for digit in bin(self.base)[3:]:
             power = _truncate(power * power, most)
@@ -71,7 +71,7 @@ class Colourings:
         return power
 
     def _count_exactly(self, power: fmpz_poly, colours: int) -> list[arb]:
-        """Return 1 + t_k for each k up to which A^colours is known; 1 for k = 0."""
+        """Returns 1 + t_k for each k up to which A^colours is known; 1 for k = 0."""
         numbers = zip(power.coeffs()[1:], self._weights[1:], strict=True)
         return [arb(1), *(arb(count) / (colours * arb(weight)) for count, weight in numbers)]
 
@@ -106,7 +106,7 @@ class _RatioBounds:
 
     @classmethod
     def from_tier(cls, tier: int, sizes: Sequence[int], places: int) -> _RatioBounds:
-        """Return bounds for all n from the size of the tier on."""
+        """Returns bounds for all n from the size of the tier on."""
         least = sizes[tier]
         near = [_size_ratio(max(least, 2 * s), s, places) for s in range(1, MAX_COUNTED_OWNERS)]
         far = [size * _size_ratio(least, size, places) for size in sizes[:tier]]
@@ -114,7 +114,7 @@ class _RatioBounds:
 
     @classmethod
     def from_owners(cls, owners: int, sizes: Sequence[int], places: int) -> _RatioBounds:
-        """Return bounds for one n, from the last size up to just below twice that size."""
+        """Returns bounds for one n, from the last size up to just below twice that size."""
         near = [_size_ratio(owners, s, places) for s in range(1, min(MAX_COUNTED_OWNERS - 1, owners // 2) + 1)]
         far = [size * _size_ratio(owners, size, places) for size in sizes[:-1]]
         return cls(near, far, len(sizes) - 2)
@@ -129,7 +129,7 @@ class _ColourGroup:
     above: Sequence[arb]
 
     def join(self, other: _ColourGroup, rows: Sequence[_RatioBounds], known: Sequence[arb]) -> _ColourGroup:
-        """Return the values of both groups together, whose exact values are ``known``."""
+        """Returns the values of both groups together, whose exact values are ``known``."""
         colours = self.colours + other.colours
         above = []
         for place, row in enumerate(rows):
@@ -145,14 +145,14 @@ class _ColourGroup:
         return _ColourGroup(colours, known, above)
 
     def _bound_large_sizes(self, row: _RatioBounds) -> arb:
-        """Return a bound for all sizes that are at least n/2."""
+        """Returns a bound for all sizes that are at least n/2."""
         if row.before >= 0:
             return self.above[row.before]
         return reduce(lambda one, other: one.max(other), self.known[MAX_COUNTED_OWNERS // 2 :], self.above[0])
 
 
 def _size_ratio(owners: int, size: int, places: int) -> arb:
-    """Return r(n, k)."""
+    """Returns r(n, k)."""
     return arb.bin_uiui(owners, size) / arb.bin_uiui(owners * places, size * places)
 
 

@@ -30,7 +30,7 @@ _LOCK = vars(flint).setdefault("_precision_lock", threading.RLock())
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Set the working precision for a block, one thread at a time.
+    """Sets the working precision for a block, one thread at a time.
 
     Args:
         bits: Binary digits of a ball's midpoint.
@@ -51,7 +51,7 @@ class Verdict(Enum):
 class Finding:
     """A verdict, the reason for it, and the method that found it.
 
-    Attributes:
+    Args:
         verdict: Yes (proved), no (disproved) or cannot decide.
         reason: One sentence.
         method: The computation, and the origin of the law that it is about.
@@ -89,7 +89,7 @@ class Enclosure:
 
 
 def rational(number: Fraction | float) -> fmpq:
-    """Return a number exactly, as a FLINT rational.
+    """Returns a number exactly, as a FLINT rational.
 
     Args:
         number: A fraction, or a finite float, which stands for exactly the number that it stores.
@@ -101,29 +101,29 @@ def rational(number: Fraction | float) -> fmpq:
 
 
 def fraction(number: fmpq) -> Fraction:
-    """Return a rational as a Python fraction."""
+    """Returns a rational as a Python fraction."""
     return Fraction(int(number.p), int(number.q))
 
 
 def round_up_to_float(number: fmpq) -> fmpq:
-    """Return the smallest float that is not below a rational."""
+    """Returns the smallest float that is not below a rational."""
     exact = fraction(number)
     nearest = float(exact)
     return rational(nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf))
 
 
 def positive_part(number: Number) -> Number:
-    """Return the number if it is above 0, else 0."""
+    """Returns the number if it is above 0, else 0."""
     return number.max(arb(0)) if isinstance(number, arb) else max(number, fmpq(0))
 
 
 def delta_bits(delta: Fraction) -> int:
-    """Return about −log2 δ, the bits that a number as small as δ needs in addition to those of its value."""
+    """Returns about −log2 δ, the bits that a number as small as δ needs in addition to those of its value."""
     return max(0, delta.denominator.bit_length() - delta.numerator.bit_length())
 
 
 def bracket_exponential(x: Fraction) -> tuple[fmpq, fmpq]:
-    """Return rationals just below and just above e^x.
+    """Returns rationals just below and just above e^x.
 
     Taylor's series of x/2^k in integer units, squared k times. Each term is rounded down for the lower and up for the
     upper sum. The series stops at an upper term of one unit; from there on each term is at most half the one before it,
@@ -153,18 +153,18 @@ def bracket_exponential(x: Fraction) -> tuple[fmpq, fmpq]:
 
 
 def exponential_ball(x: Fraction) -> arb:
-    """Return a ball that contains e^x, x ≥ 0, at the working precision."""
+    """Returns a ball that contains e^x, x ≥ 0, at the working precision."""
     below, above = bracket_exponential(x)
     return arb(below).union(arb(above))
 
 
 def sum_balls(numbers: Iterable[arb]) -> arb:
-    """Return the sum of balls, 0 for none."""
+    """Returns the sum of balls, 0 for none."""
     return sum(numbers, arb(0))
 
 
 def bound_positive_sum(chances: Sequence[arb], others: Sequence[arb]) -> tuple[arb, arb]:
-    """Return bounds from below and from above of Σ (p − q)₊ over the cells of two laws."""
+    """Returns bounds from below and from above of Σ (p − q)₊ over the cells of two laws."""
     cells = [p - q for p, q in zip(chances, others, strict=True)]
     below = sum_balls(cell for cell in cells if cell > 0)
     return below.lower(), sum_balls(cell.max(arb(0)) for cell in cells).upper()

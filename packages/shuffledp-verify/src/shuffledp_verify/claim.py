@@ -65,12 +65,12 @@ _EXACT_FLOATS_NOTE = "every number here stands for the nearest 64-bit float, exa
 
 
 def malformed_error(sentence: str) -> ValueError:
-    """Return the error for a file that is not a certificate."""
+    """Returns the error for a file that is not a certificate."""
     return ValueError(f"certificate: {sentence}.")
 
 
 def read_object(name: str, value: Any, expected: Sequence[str]) -> dict[str, Any]:
-    """Return an object that has exactly these fields."""
+    """Returns an object that has exactly these fields."""
     if not isinstance(value, dict):
         raise malformed_error(f"{name} must be an object")
     for key in expected:
@@ -83,35 +83,35 @@ def read_object(name: str, value: Any, expected: Sequence[str]) -> dict[str, Any
 
 
 def read_list(name: str, value: Any) -> list[Any]:
-    """Return a non-empty list."""
+    """Returns a non-empty list."""
     if not isinstance(value, list) or not value:
         raise malformed_error(f"{name} must be a list that is not empty")
     return value
 
 
 def read_text(name: str, value: Any) -> str:
-    """Return a text."""
+    """Returns a text."""
     if not isinstance(value, str):
         raise malformed_error(f"{name} must be a text")
     return value
 
 
 def read_true(name: str, value: Any) -> bool:
-    """Return the value of an optional field that may only be true."""
+    """Returns the value of an optional field that may only be true."""
     if value is not True:
         raise malformed_error(f"{name} must be true, or left out")
     return True
 
 
 def read_integer(name: str, value: Any, least: int, most: int) -> int:
-    """Return an integer within limits."""
+    """Returns an integer within limits."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise malformed_error(f"{name} must be a whole number from {least} to {most}")
     return value
 
 
 def read_number(name: str, value: Any) -> float:
-    """Return a number, or infinity for the text "inf"."""
+    """Returns a number, or infinity for the text "inf"."""
     if value == "inf":
         return math.inf
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -123,7 +123,7 @@ def read_number(name: str, value: Any) -> float:
 
 
 def read_between(name: str, value: Any, most: int) -> float:
-    """Return a number from 0 to a limit."""
+    """Returns a number from 0 to a limit."""
     found = read_number(name, value)
     if not 0 <= found <= most:
         raise malformed_error(f"{name} must be from 0 to {most}")
@@ -131,7 +131,7 @@ def read_between(name: str, value: Any, most: int) -> float:
 
 
 def read_probability(name: str, value: Any) -> str:
-    """Return the text of a probability: a fraction or a ball."""
+    """Returns the text of a probability: a fraction or a ball."""
     if not isinstance(value, str) or len(value) > MAX_FRACTION_DIGITS:
         raise malformed_error(f"{name} must be a text of at most {MAX_FRACTION_DIGITS} characters")
     if not is_probability_text(value):
@@ -140,14 +140,14 @@ def read_probability(name: str, value: Any) -> str:
 
 
 def read_fraction(name: str, value: Any) -> str:
-    """Return the text of a fraction."""
+    """Returns the text of a fraction."""
     if not is_fraction_text(value) or len(value) > MAX_FRACTION_DIGITS:
         raise malformed_error(f"{name} must be a text 'a/b' of at most {MAX_FRACTION_DIGITS} characters")
     return str(value)
 
 
 def read_law(name: str, value: Any) -> LawText:
-    """Return lists of classes, after checking the format of each probability."""
+    """Returns lists of classes, after checking the format of each probability."""
     return tuple(
         tuple(
             {
@@ -164,7 +164,7 @@ def read_law(name: str, value: Any) -> LawText:
 
 
 def read_randomizer(value: Any) -> dict[str, Any]:
-    """Return the description of a randomizer: parameters, a table, or the name and settings of a mechanism.
+    """Returns the description of a randomizer: parameters, a table, or the name and settings of a mechanism.
 
     Args:
         value: The field of the file.
@@ -189,7 +189,7 @@ def read_randomizer(value: Any) -> dict[str, Any]:
 
 
 def read_mechanism(value: Mapping[str, Any], *, takes_epsilon: bool) -> dict[str, Any]:
-    """Return the name and settings of a mechanism with or without a local ε."""
+    """Returns the name and settings of a mechanism with or without a local ε."""
     local = ("epsilon",) if takes_epsilon else ()
     origin = {"origin": read_text("origin", value["origin"])} if "origin" in value else {}
     fields = read_object("randomizer", value, ("mechanism", *local, "settings", *origin))
@@ -201,7 +201,7 @@ def read_mechanism(value: Mapping[str, Any], *, takes_epsilon: bool) -> dict[str
 
 
 def format_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as JSON values: numbers, and infinity as text."""
+    """Returns parameters as JSON values: numbers, and infinity as text."""
     numbers = {name: read_number(name, number) for name, number in named.items()}
     return {name: "inf" if math.isinf(number) else number for name, number in numbers.items()}
 
@@ -261,20 +261,20 @@ class Evidence(ABC):
     @classmethod
     @abstractmethod
     def document_fields(cls, document: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of the evidence's fields in a file of this kind; all others belong to the claim."""
+        """Returns the names of the evidence's fields in a file of this kind; all others belong to the claim."""
 
     @classmethod
     @abstractmethod
     def from_document(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the evidence of a file; raise ValueError if one of its fields is malformed."""
+        """Returns the evidence of a file; raises ValueError if one of its fields is malformed."""
 
     @abstractmethod
     def to_document(self) -> dict[str, Any]:
-        """Return the evidence's fields as JSON values."""
+        """Returns the evidence's fields as JSON values."""
 
     @abstractmethod
     def statement(self, claim: Claim) -> str:
-        """Return the statement that is claimed, in words determined by the numbers."""
+        """Returns the statement that is claimed, in words determined by the numbers."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class RoundEvidence(Evidence):
     @classmethod
     @abstractmethod
     def recognises(cls, document: Mapping[str, Any]) -> bool:
-        """Return True for a file of this kind, given that no earlier kind in ``EVIDENCE_CLASSES`` recognises it."""
+        """Returns True for a file of this kind, given that no earlier kind in ``EVIDENCE_CLASSES`` recognises it."""
 
     @classmethod
     def document_fields(cls, document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -409,7 +409,7 @@ class LawFamilyText:
     kinds: LawText
 
     def to_document(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
+        """Returns the fields as JSON values."""
         return {"gamma": self.gamma, "kinds": self.kinds}
 
 
@@ -516,7 +516,7 @@ class NoiseText:
     times: int
 
     def to_document(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
+        """Returns the fields as JSON values."""
         return {"times": self.times, "noise": self.facts}
 
 
@@ -554,7 +554,7 @@ class NoiseEvidence(RoundEvidence):
 
 
 def _read_facts(value: Any, inside: bool = False) -> FactsText:
-    """Return an object of texts with at most one nested object."""
+    """Returns an object of texts with at most one nested object."""
     if not isinstance(value, dict):
         raise malformed_error("a noise must be an object")
     found: FactsText = {}
@@ -583,7 +583,7 @@ BOUNDS = tuple(dict.fromkeys(bound for kind in reversed(EVIDENCE_CLASSES) for bo
 
 
 def find_evidence_class(document: Mapping[str, Any]) -> type[RoundEvidence]:
-    """Return the kind of a file."""
+    """Returns the kind of a file."""
     return next((kind for kind in EVIDENCE_CLASSES if kind.recognises(document)), EVIDENCE_CLASSES[-1])
 
 
@@ -612,7 +612,7 @@ class RoundsEvidence(Evidence):
 
     @staticmethod
     def recognises(document: Mapping[str, Any]) -> bool:
-        """Return True for a file about several rounds, or about a sample."""
+        """Returns True for a file about several rounds, or about a sample."""
         return "schedule" in document
 
     @classmethod
@@ -668,7 +668,7 @@ class RoundsEvidence(Evidence):
         )
 
     def single_round_claim(self, claim: AnyClaim) -> AnyClaim:
-        """Return the claim that the law of the file is about: one round, at the largest ε of a point."""
+        """Returns the claim that the law of the file is about: one round, at the largest ε of a point."""
         reach = max((epsilon for size in self.sizes for epsilon, _ in size.points), default=0.0)
         return dataclasses.replace(claim, epsilon=reach, evidence=self.round_evidence)
 
@@ -708,7 +708,7 @@ def _read_schedule(value: Any) -> tuple[int, Draw | None]:
 
 
 def _read_size(value: Any, numbers: Sequence[str]) -> tuple[SizePoints, dict[str, Any]]:
-    """Return a size, and the numbers of the evidence that are specific to it."""
+    """Returns a size, and the numbers of the evidence that are specific to it."""
     own = [name for name in numbers if isinstance(value, dict) and name in value]
     named = read_object("a size", value, ("users", "points", *own))
     points = []
@@ -742,7 +742,7 @@ def read_claim(path: str | PathLike[str]) -> Claim:
 
 
 def read_claim_text(path: str | PathLike[str]) -> str:
-    """Return the text of a claim file; raise ValueError if it cannot be read."""
+    """Returns the text of a claim file; raises ValueError if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -105,7 +105,7 @@ def verify(claim: Claim | str | PathLike[str], notice: MessageCallback = lambda 
 
 
 def _check_bound(claim: Claim) -> None:
-    """Refute a bound that has no proof here, or whose theorem is another one."""
+    """Refutes a bound that has no proof here, or whose theorem is another one."""
     if claim.bound not in claim.evidence.bounds:
         raise Refuted(f"the bound {claim.bound!r} is unknown; expected one of {', '.join(BOUNDS)}.")
     theorem = THEOREMS.get(claim.bound, claim.theorem)
@@ -121,7 +121,7 @@ class RoundProof(ABC):
 
     @abstractmethod
     def decide(self, users: int, epsilon: Fraction, delta: Fraction, notice: MessageCallback) -> Finding:
-        """Decide whether one round is (ε, δ)-private by the claimed bound.
+        """Decides whether one round is (ε, δ)-private by the claimed bound.
 
         Args:
             users: Number of users.
@@ -233,7 +233,7 @@ class NoiseProof(RoundProof):
 
 
 def combine_findings(findings: Iterable[Finding], origin: str, proved: str) -> Finding:
-    """Return the combined finding: no if one is no, yes only if all are yes.
+    """Returns the combined finding: no if one is no, yes only if all are yes.
 
     Args:
         findings: The findings; those after a "no" are not computed.
@@ -261,7 +261,7 @@ def combine_findings(findings: Iterable[Finding], origin: str, proved: str) -> F
 
 
 def prove_rounds(claim: Claim, rounds: RoundsEvidence, proof: RoundProof, notice: MessageCallback) -> Finding:
-    """Prove the points of one round, and compose them.
+    """Proves the points of one round, and compose them.
 
     Args:
         claim: A claim about several rounds, or about a sample.
@@ -300,7 +300,7 @@ def prove_rounds(claim: Claim, rounds: RoundsEvidence, proof: RoundProof, notice
 
 
 def check_rounds(claim: Claim, rounds: RoundsEvidence) -> None:
-    """Refute a claim about rounds whose bound, sizes and draw contradict each other."""
+    """Refutes a claim about rounds whose bound, sizes and draw contradict each other."""
     if claim.bound not in rounds.round_evidence.bounds:
         raise Refuted(f"the bound {claim.bound!r} is not that of the law in the file.")
     if not rounds.round_evidence.for_all_inputs:
@@ -321,7 +321,7 @@ def check_rounds(claim: Claim, rounds: RoundsEvidence) -> None:
 def _prove_points(
     rounds: RoundsEvidence, proof: RoundProof, notice: MessageCallback
 ) -> tuple[list[SizePoints], str, str | None] | Finding:
-    """Return the proved points, the method, and the reason why a point is undecided; a finding if a point is wrong."""
+    """Returns the proved points, the method, and the reason why a point is undecided; a finding if a point is wrong."""
     count, number = sum(len(size.points) for size in rounds.sizes), 0
     methods: dict[str, None] = {}
     open_: str | None = None
@@ -347,7 +347,7 @@ def _prove_points(
 def _disprove_rounds(
     claim: Claim, rounds: RoundsEvidence, proof: RoundProof, notice: MessageCallback
 ) -> Finding | None:
-    """Return a finding of no if one round alone is above δ by this bound; not tried if coins decide who takes part."""
+    """Returns a finding of no if one round alone is above δ by this bound; not tried if coins decide who takes part."""
     draw = rounds.plan.draw
     if draw is not None and draw.sample_size is None:
         return None
@@ -384,7 +384,7 @@ def _build_rounds_proof(claim: Claim, rounds: RoundsEvidence) -> RoundProof:
 
 @singledispatch
 def build_written_proof(evidence: RoundEvidence, claim: Claim, evidence_at: EvidenceAt) -> RoundProof:
-    """Return the proof of the law that a claim writes.
+    """Returns the proof of the law that a claim writes.
 
     Args:
         evidence: The evidence of one round.
@@ -473,7 +473,7 @@ def _(evidence: NoiseEvidence, claim: Claim, evidence_at: EvidenceAt) -> RoundPr
 
 
 def _check_no_messages(evidence: RoundEvidence) -> None:
-    """Refute a number of messages beside parameters, whose users send one message each."""
+    """Refutes a number of messages beside parameters, whose users send one message each."""
     if evidence.messages is not None:
         raise Refuted("parameters are those of one message of each user.")
 
@@ -495,7 +495,7 @@ def _parse_family(text: LawFamilyText) -> LawFamily:
 
 
 def _missing_mirror_images(texts: LawText, laws: Sequence[Law]) -> list[Law]:
-    """Return the laws of the other direction that are not yet written, as text or in the same proportions."""
+    """Returns the laws of the other direction that are not yet written, as text or in the same proportions."""
     written = {_law_key(text) for text in texts}
     return [
         [(second, first, hiding) for first, second, hiding in law]
@@ -510,7 +510,7 @@ def _law_key(text: Sequence[dict[str, str]], *, mirrored: bool = False) -> tuple
 
 
 def _mirrored_families(families: Sequence[LawFamily]) -> list[LawFamily]:
-    """Return the families of the other direction that are not yet written in the same proportions."""
+    """Returns the families of the other direction that are not yet written in the same proportions."""
     return [
         LawFamily(one.gamma, tuple(tuple((b, a, h) for a, b, h in kind) for kind in one.kinds))
         for one in families
@@ -519,7 +519,7 @@ def _mirrored_families(families: Sequence[LawFamily]) -> list[LawFamily]:
 
 
 def _parse_facts(text: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a noise; all texts but the kind are fractions."""
+    """Returns the facts of a noise; all texts but the kind are fractions."""
     return {
         name: said if name == "kind" else _parse_facts(said) if isinstance(said, dict) else Fraction(said)
         for name, said in text.items()

@@ -55,7 +55,7 @@ PROOF_BITS = 512
 
 
 def can_enumerate(atoms: Sequence[Atom], users: int) -> bool:
-    """Return True if there are few enough vectors of counts."""
+    """Returns True if there are few enough vectors of counts."""
     if users == 1:
         return True
     bits = max(int(weight.q).bit_length() if isinstance(weight, fmpq) else 0 for _, weight in atoms)
@@ -64,7 +64,7 @@ def can_enumerate(atoms: Sequence[Atom], users: int) -> bool:
 
 
 def enumerate_counts(atoms: Sequence[Atom], users: int, target: Number = ZERO) -> Number:
-    """Return E(S)_+ by every vector of counts, exactly if the law is exact.
+    """Returns E(S)_+ by every vector of counts, exactly if the law is exact.
 
     Args:
         atoms: Values of G and their weights.
@@ -108,14 +108,14 @@ def _total(numbers: Iterable[Number]) -> Number:
 
 
 def can_sum_binomials(atoms: Sequence[Atom], users: int) -> bool:
-    """Return True if there are few enough counts of the middle values."""
+    """Returns True if there are few enough counts of the middle values."""
     middle = len(atoms) - 2
     few = middle >= 0 and math.comb(users + middle, middle) <= MAX_BINOMIALS
     return few and users <= MAX_BINOMIAL_USERS
 
 
 def sum_binomials(atoms: Sequence[Atom], users: int, target: Number = ZERO) -> arb:
-    """Return E(S)_+ as a ball whose width is negligible against ``target``.
+    """Returns E(S)_+ as a ball whose width is negligible against ``target``.
 
     Given the counts of the middle values, c messages are left for the outermost two; k of them on the larger one with
     probability C(c,k)·ρ^k(1−ρ)^(c−k). Then S = base + k·gap, and E(S)_+ is the largest over K of
@@ -162,7 +162,7 @@ def sum_binomials(atoms: Sequence[Atom], users: int, target: Number = ZERO) -> a
 
 
 def _least_positive_counts(base: Number, gap: Number) -> range:
-    """Return the least k ≥ 0 with base + k·gap > 0; if balls leave it open, every candidate."""
+    """Returns the least k ≥ 0 with base + k·gap > 0; if balls leave it open, every candidate."""
     if isinstance(base, fmpq) and isinstance(gap, fmpq):
         quotient = -base / gap
         least = max(0, int(quotient.p) // int(quotient.q) + 1)
@@ -172,13 +172,13 @@ def _least_positive_counts(base: Number, gap: Number) -> range:
 
 
 def _floor(number: arb) -> int:
-    """Return the floor of an exact ball."""
+    """Returns the floor of an exact ball."""
     mantissa, exponent = map(int, number.man_exp())
     return mantissa << exponent if exponent >= 0 else mantissa >> -exponent
 
 
 def _tail(trials: int, least: int, share: arb) -> arb:
-    """Return P(Bin(trials, share) ≥ least)."""
+    """Returns P(Bin(trials, share) ≥ least)."""
     if least <= 0:
         return arb(1)
     if least > trials:
@@ -233,7 +233,7 @@ class ContourSum:
         """The width of the integrand's peak is 1/deviation."""
 
     def _saddle(self) -> float:
-        """Return approximately the minimum over t > 0 of M(t)^n·t^(−2): any τ > 0 is sound, this one is tight."""
+        """Returns approximately the minimum over t > 0 of M(t)^n·t^(−2): any τ > 0 is sound, this one is tight."""
         largest = max(float(value.mid()) for value in self.values)
         low, high = -60.0, 60.0
         for _ in range(30):
@@ -249,7 +249,7 @@ class ContourSum:
         return float(2.0**low / largest)
 
     def enclose(self, smoothing: float) -> Enclosure | None:
-        """Enclose E(S)_+ with v = smoothing/τ².
+        """Encloses E(S)_+ with v = smoothing/τ².
 
         Args:
             smoothing: v·τ²; the smaller, the closer the two sides, relatively.
@@ -275,16 +275,16 @@ class ContourSum:
         return Enclosure(lower.lower(), upper.upper())
 
     def _power(self, theta: arb, variance: arb) -> arb:
-        """Return M(θ)^n·exp(v·θ²/2)."""
+        """Returns M(θ)^n·exp(v·θ²/2)."""
         moment = sum_balls(w * (theta * value).exp() for value, w in zip(self.values, self.weights, strict=True))
         return (self.users * moment.log() + variance * theta * theta / 2).exp()
 
     def _chernoff(self, theta: arb, variance: arb) -> arb:
-        """Return a bound of exp(θy)·E(S + √v·Z − y)_+ for every y, by (x)_+ ≤ exp(θx)/(eθ)."""
+        """Returns a bound of exp(θy)·E(S + √v·Z − y)_+ for every y, by (x)_+ ≤ exp(θx)/(eθ)."""
         return self._power(theta, variance) / (arb(1).exp() * theta)
 
     def _choose_spacing(self, variance: arb, digits: float) -> tuple[tuple[arb, arb], arb]:
-        """Return shifts from τ to the right and left for the Chernoff bounds, and a step that makes them small."""
+        """Returns shifts from τ to the right and left for the Chernoff bounds, and a step that makes them small."""
         tau = arb(self.tilt)
         height = self._power(tau, variance) / (tau * tau * self.deviation * 2.5)
 
@@ -299,7 +299,7 @@ class ContourSum:
         return (arb(right), arb(left)), arb(2 * math.pi / length)
 
     def _choose_nodes(self, variance: arb, step: arb, digits: float) -> tuple[list[int], arb] | None:
-        """Return the nodes k ≥ 0 to sum, and a bound of Σ |M(t)^n·exp(v·t²/2)| over all others, relative to node 0.
+        """Returns the nodes k ≥ 0 to sum, and a bound of Σ |M(t)^n·exp(v·t²/2)| over all others, relative to node 0.
 
         |M(τ+iu)|² = M(τ)²·(1 − Σ 4·w_a·w_b·sin²(u(A_a − A_b)/2)) over all pairs of values, w their tilted weights. For
         many values: |M(τ+iu)| ≤ M(τ)·(1 − Σ 2·w_a·w_b/(w_a + w_b)·sin²(…)) over the pairs of a matching, by the
@@ -347,7 +347,7 @@ class ContourSum:
         return kept, 2 * left_out
 
     def _value_pairs(self) -> tuple[list[tuple[arb, arb]], arb]:
-        """Return factor and difference of each pair of values, and the power of the bound."""
+        """Returns factor and difference of each pair of values, and the power of the bound."""
         atoms = sorted(zip(self.values, self.tilted, strict=True), key=lambda atom: float(atom[0].mid()))
         if len(atoms) <= MAX_VALUES_FOR_PAIRS:
             every = [(4 * w * y, a - b) for i, (a, w) in enumerate(atoms) for b, y in atoms[:i]]
@@ -357,7 +357,7 @@ class ContourSum:
         return _heaviest_first((2 * w * y / (w + y), a - b) for (a, w), (b, y) in matching), arb(self.users)
 
     def _sum_nodes(self, kept: Sequence[int], variance: arb, step: arb) -> tuple[arb, arb]:
-        """Return Σ M(t)^n·exp(v·t²/2), relative to node 0, over the chosen nodes and their mirror images.
+        """Returns Σ M(t)^n·exp(v·t²/2), relative to node 0, over the chosen nodes and their mirror images.
 
         First with the factor t^(−2), then without.
         """
@@ -390,7 +390,7 @@ GUARD_BITS = 96
 
 
 def decide_divergence(classes: Sequence[Class], users: int, epsilon: Fraction, delta: Fraction) -> Finding:
-    """Decide whether D_{e^ε}(P‖Q) ≤ δ if user 1's message has the law ``first`` or ``second``, the others' ``hiding``.
+    """Decides whether D_{e^ε}(P‖Q) ≤ δ if user 1's message has the law ``first`` or ``second``, the others' ``hiding``.
 
     Requires: each of the three laws sums to 1; a class that hides with probability 0 reveals user 1.
 
@@ -426,7 +426,7 @@ def decide_divergence(classes: Sequence[Class], users: int, epsilon: Fraction, d
 
 
 def enclose_divergence(classes: Sequence[Class], users: int, epsilon: Fraction, smoothing: float) -> Enclosure | None:
-    """Enclose the divergence itself by one contour sum, or by counts for few users.
+    """Encloses the divergence itself by one contour sum, or by counts for few users.
 
     Requires: as for ``decide_divergence``.
 
@@ -465,7 +465,7 @@ def enclose_divergence(classes: Sequence[Class], users: int, epsilon: Fraction, 
 def _decide_by_sum(
     mean: PositivePartMethod, method: str, low: _Summand, high: _Summand, users: int, bound: fmpq
 ) -> Finding:
-    """Compare E(S)_+ itself with its target."""
+    """Compares E(S)_+ itself with its target."""
     target = users * (bound - low.revealed)
     if mean(low.merged_atoms, users, target) <= target:
         return _proved_finding(method)
@@ -477,7 +477,7 @@ def _decide_by_sum(
 
 
 def _decide_by_contour(low: _Summand, high: _Summand, users: int, bound: fmpq, *, attempts: int) -> Finding:
-    """Decrease the smoothing until one side decides or the sum would be too long."""
+    """Decreases the smoothing until one side decides or the sum would be too long."""
     method = "contour sum in balls"
     with precision(GUARD_BITS + 2 * users.bit_length()):
         # One ball for each value contains it at both rationals, hence at e^ε itself.
@@ -535,7 +535,7 @@ class _Summand:
 
 
 def _build_summand(classes: Sequence[Class], ratio: fmpq) -> _Summand | None:
-    """Return the law of G = (first − ratio·second)/hiding, with exact classes merged that agree for every ratio.
+    """Returns the law of G = (first − ratio·second)/hiding, with exact classes merged that agree for every ratio.
 
     None if a hiding probability may be 0. The order of the values does not depend on the ratio.
     """
@@ -577,7 +577,7 @@ class RandomBlanket:
     chance: Fraction
 
     def decide(self, law: Sequence[Class], epsilon: Fraction, delta: Fraction) -> Finding:
-        """Decide whether E[D_{M+H}] ≤ δ, H ~ Bin(others, chance), where D_m is the divergence among m messages.
+        """Decides whether E[D_{M+H}] ≤ δ, H ~ Bin(others, chance), where D_m is the divergence among m messages.
 
         Theorem: D_m falls with m, as one more message is post-processing. So sizes from a up to before b contribute at
         most their probability times D_{M+a} and at least their probability times D_{M+b−1}; sizes below the first at
@@ -615,7 +615,7 @@ class RandomBlanket:
         return Finding(Verdict.OPEN, "δ is too near to the divergence itself.", BLANKET_METHOD)
 
     def _stratum_edges(self, delta: float) -> list[int]:
-        """Return the sizes at which strata begin; smaller sizes are unlikely, and larger ones contribute little."""
+        """Returns the sizes at which strata begin; smaller sizes are unlikely, and larger ones contribute little."""
         mean = self.others * float(self.chance)
         far = math.sqrt(-2 * mean * math.log(delta * OMITTED_SIZES_DELTA_SHARE))
         low, high = max(0, math.floor(mean - far)), min(self.others, math.ceil(mean + 4 * math.sqrt(mean)) + 1)
@@ -623,7 +623,7 @@ class RandomBlanket:
         return sorted({low + (high - low) * step // max(parts, 1) for step in range(parts + 1)})
 
     def _probability_below(self, count: int) -> arb:
-        """Return P(H < count): 1 − P(H ≥ count), an incomplete beta function."""
+        """Returns P(H < count): 1 − P(H ≥ count), an incomplete beta function."""
         if count <= 0:
             return arb(0)
         return 1 - arb(rational(self.chance)).beta_lower(count, self.others - count + 1, regularized=True)

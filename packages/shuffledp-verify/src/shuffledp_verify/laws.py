@@ -47,7 +47,7 @@ _BALL = re.compile(r"\[-?\d+(\.\d+)?(e[+-]?\d{1,4})? \+/- \d+(\.\d+)?(e[+-]?\d{1
 
 
 def format_number(number: Number) -> str:
-    """Return a probability as text: a fraction, or a decimal with its radius.
+    """Returns a probability as text: a fraction, or a decimal with its radius.
 
     Args:
         number: An exact rational, or a ball.
@@ -65,17 +65,17 @@ def format_number(number: Number) -> str:
 
 
 def is_probability_text(value: Any) -> bool:
-    """Return True for the text of a fraction or of a ball."""
+    """Returns True for the text of a fraction or of a ball."""
     return isinstance(value, str) and bool(_FRACTION.fullmatch(value) or _BALL.fullmatch(value))
 
 
 def is_fraction_text(value: Any) -> bool:
-    """Return True for the text of a fraction."""
+    """Returns True for the text of a fraction."""
     return isinstance(value, str) and bool(_FRACTION.fullmatch(value))
 
 
 def parse_number(text: str) -> Number:
-    """Return a probability from its text: a fraction, or a ball at the working precision."""
+    """Returns a probability from its text: a fraction, or a ball at the working precision."""
     if _FRACTION.fullmatch(text):
         top, _, bottom = text.partition("/")
         return fmpq(int(top), int(bottom or 1))
@@ -83,7 +83,7 @@ def parse_number(text: str) -> Number:
 
 
 def parse_law(texts: Sequence[ClassText]) -> Law:
-    """Return the law that a claim writes.
+    """Returns the law that a claim writes.
 
     Args:
         texts: The probabilities of each class.
@@ -93,10 +93,8 @@ def parse_law(texts: Sequence[ClassText]) -> Law:
 
     Raises:
         Refuted: If they are not a law: a probability is negative; those of another user do not sum to 1; or those of
-            the
-            user's values, which may be bounds (the first from above, the second from below), have too small or too
-            large
-            a sum.
+            the user's values, which may be bounds (the first from above, the second from below), have too small or too
+            large a sum.
     """
     with precision(BALL_BITS):
         law: Law = []
@@ -121,7 +119,7 @@ def parse_law(texts: Sequence[ClassText]) -> Law:
 def compare_laws(
     what: str, claimed: Sequence[Sequence[ClassText]], rebuilt: Sequence[Sequence[Class]], before: str = ""
 ) -> None:
-    """Compare the laws of a claim with rebuilt ones.
+    """Compares the laws of a claim with rebuilt ones.
 
     Args:
         what: The name of one of the laws, for messages.
@@ -143,7 +141,7 @@ def compare_laws(
 
 
 def check_number(what: str, text: str, number: Number) -> None:
-    """Refute the claim unless its text is this number."""
+    """Refutes the claim unless its text is this number."""
     if not _is_same_number(text, number):
         raise Refuted(f"{what} is {_abbreviate(text)} in the file and {_abbreviate(str(number))} in truth.")
 
@@ -165,7 +163,7 @@ def _abbreviate(text: str) -> str:
 
 
 def distinct_laws(laws: Sequence[Law]) -> list[Law]:
-    """Return each exact law of G once; classes in the same proportion count as one class."""
+    """Returns each exact law of G once; classes in the same proportion count as one class."""
     seen: set[Any] = set()
     result = []
     for law in laws:
@@ -177,7 +175,7 @@ def distinct_laws(laws: Sequence[Law]) -> list[Law]:
 
 
 def proportions(law: Sequence[Class]) -> frozenset[Any] | None:
-    """Return the proportions of the classes, which determine the law of G; None if they are not exact."""
+    """Returns the proportions of the classes, which determine the law of G; None if they are not exact."""
     weights: dict[Any, fmpq] = {}
     for first, second, hiding in law:
         if not (isinstance(first, fmpq) and isinstance(second, fmpq) and isinstance(hiding, fmpq)):
@@ -214,7 +212,7 @@ class VariationRatioParameters:
 
     @classmethod
     def from_description(cls, words: Mapping[str, float | str]) -> VariationRatioParameters:
-        """Return the parameters of a claim.
+        """Returns the parameters of a claim.
 
         Args:
             words: Floats, taken exactly, or the text "inf".
@@ -277,7 +275,7 @@ class VariationRatioParameters:
         return self.q0 * excess, self.q1 * excess, self.q_common * excess
 
     def for_bound(self, bound: str) -> VariationRatioParameters:
-        """Return the parameters that a bound uses; the clone bounds use only the largest ratio.
+        """Returns the parameters that a bound uses; the clone bounds use only the largest ratio.
 
         Args:
             bound: The name of the bound.
@@ -297,12 +295,12 @@ class VariationRatioParameters:
         return VariationRatioParameters(ratio, (ratio - 1) / (ratio + 1), hiding, hiding, hiding)
 
     def laws(self, above: fmpq) -> list[Law]:
-        """Return the laws of both directions, or one law if they are equal; ``above`` is at least e^ε."""
+        """Returns the laws of both directions, or one law if they are equal; ``above`` is at least e^ε."""
         swapped = VariationRatioParameters(self.p, self.beta, self.q1, self.q0, self.q_common)
         return [way._law(above) for way in ((self,) if self.q0 == self.q1 else (self, swapped))]
 
     def _law(self, above: fmpq) -> Law:
-        """Return the law of one direction.
+        """Returns the law of one direction.
 
         The reduction grows with β only while q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p); otherwise q1 is raised.
 
@@ -322,7 +320,7 @@ class VariationRatioParameters:
         return [c for c in [*classes, (fmpq(0), fmpq(0), rest)] if c[2] != 0]
 
     def check(self, kind: PairKind) -> None:
-        """Refute the claim unless the parameters hold for a pair of values and all messages that hide it.
+        """Refutes the claim unless the parameters hold for a pair of values and all messages that hide it.
 
         Either input may be the one of q0, because both directions are proved.
         With the pair's own β ≤ ours (the bound grows with β): every input's probability is at least
@@ -347,14 +345,14 @@ class VariationRatioParameters:
 
 
 def require_finite(number: float) -> fmpq:
-    """Return a parameter exactly; raise ValueError if it is not finite."""
+    """Returns a parameter exactly; raises ValueError if it is not finite."""
     if not math.isfinite(number):
         raise ValueError("certificate: beta, q0, q1 and q_common must be finite.")
     return rational(number)
 
 
 def pair_law(kind: PairKind) -> Law:
-    """Return the law of a pair of values of a table: the pair against the pointwise minimum, and the rest."""
+    """Returns the law of a pair of values of a table: the pair against the pointwise minimum, and the rest."""
     classes = [tuple(count * rational(x) for x in triple) for triple, count in kind]
     rest = 1 - sum((c[2] for c in classes), fmpq(0))
     return [(first, second, hiding) for first, second, hiding in [*classes, (fmpq(0), fmpq(0), rest)]]
@@ -364,13 +362,13 @@ def pair_law(kind: PairKind) -> Law:
 
 
 def is_mirror_image(one: Sequence[Sequence[Class]], other: Sequence[Sequence[Class]]) -> bool:
-    """Return True if exchanging the two values turns one family into the other; False for inexact laws."""
+    """Returns True if exchanging the two values turns one family into the other; False for inexact laws."""
     laws = {proportions(law) for law in one}
     return None not in laws and laws == {proportions([(b, a, h) for a, b, h in law]) for law in other}
 
 
 def check_extreme_laws(family: LawFamily, p: fmpq) -> None:
-    """Refute a family that lacks an extreme law of a local ε; the extreme laws are derived here a second time.
+    """Refutes a family that lacks an extreme law of a local ε; the extreme laws are derived here a second time.
 
     Messages have weights of 1 or p under the two values and another user's; three equations say that each law sums to
     1, so that the extreme ones have at most three messages. If the two values have the same law, G is never above 0.

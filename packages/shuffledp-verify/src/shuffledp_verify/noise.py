@@ -55,7 +55,7 @@ class CountLaw:
 
 
 def enclose_moved_message(counts: CountLaw, ratio: arb) -> Enclosure | None:
-    """Enclose the divergence of one more message in one of two independent counts of one law against the other.
+    """Encloses the divergence of one more message in one of two independent counts of one law against the other.
 
     This is Σ_{x,y} (P(x)·P(y) − ratio·P(x+1)·P(y−1))₊.
 
@@ -104,7 +104,7 @@ def enclose_moved_message(counts: CountLaw, ratio: arb) -> Enclosure | None:
 
 
 def poisson_law(mean: arb, left_out: arb) -> CountLaw:
-    """Return the Poisson law of a mean, without about ``left_out`` of its probability."""
+    """Returns the Poisson law of a mean, without about ``left_out`` of its probability."""
     centre = int(float(mean.mid()))
     peak = (centre * mean.log() - mean - arb(centre + 1).lgamma()).exp()
     upwards: list[arb] = [peak]
@@ -129,7 +129,7 @@ def poisson_law(mean: arb, left_out: arb) -> CountLaw:
 
 
 def negative_binomial(shape: arb, ratio: arb, size: int) -> list[arb]:
-    """Return P(0), …, P(size − 1) of the negative binomial law of this shape and ratio."""
+    """Returns P(0), …, P(size − 1) of the negative binomial law of this shape and ratio."""
     chances = [(shape * (1 - ratio).log()).exp()]
     for i in range(size - 1):
         chances.append(chances[-1] * ratio * (shape + i) / (i + 1))
@@ -137,7 +137,7 @@ def negative_binomial(shape: arb, ratio: arb, size: int) -> list[arb]:
 
 
 def negative_binomial_size(shape: float, ratio: float, left_out: float) -> int:
-    """Return about how many counts hold all but ``left_out`` of the law, by the Chernoff bound at the best tilt."""
+    """Returns about how many counts hold all but ``left_out`` of the law, by the Chernoff bound at the best tilt."""
     size, mean = 16, shape * ratio / (1 - ratio)
     while True:
         if size > mean:
@@ -168,7 +168,7 @@ class CancellingCounts:
     """The share of the planned noise senders who take part; if it is below 1, X, Y and F are smaller."""
 
     def enclose(self, factor: arb, left_out: float) -> Enclosure | None:
-        """Enclose the divergence at e^ε = factor ≥ 1 of replacing one option's message by another's.
+        """Encloses the divergence at e^ε = factor ≥ 1 of replacing one option's message by another's.
 
         Theorem: the smaller of two geometric numbers, geometric with ratio q², is independent of their difference Z,
         P(Z = z) ∝ q^|z| (no memory). So the two counts are W = min(X, Y) + F and Z, independent. One more message for
@@ -207,7 +207,7 @@ class CancellingCounts:
         return Enclosure((lower / whole).lower(), (upper / whole).upper())
 
     def losses(self, left_out: float) -> tuple[LossTable, LossTable] | None:
-        """Return the losses of removing a message from an option and of adding one, which are independent."""
+        """Returns the losses of removing a message from an option and of adding one, which are independent."""
         if self.share != 1:
             return self._partial_share_losses(left_out)
         q = (-arb(self.rate)).exp()
@@ -220,7 +220,7 @@ class CancellingCounts:
         return LossTable.from_balls(*taken), LossTable.from_balls(*added, masses[0] / whole)
 
     def _smaller_count_law(self, q: arb, left_out: float) -> CountLaw | None:
-        """Return the law of W, from 0 on, as the product of two power series, exact as far as both are known."""
+        """Returns the law of W, from 0 on, as the product of two power series, exact as far as both are known."""
         floods = negative_binomial_size(float(self.shape), float(self.ratio), left_out)
         size = floods + math.ceil(math.log(left_out) / (-2 * float(self.rate)))
         if size > MAX_COUNTS:
@@ -233,7 +233,7 @@ class CancellingCounts:
         return CountLaw(0, masses, (1 - sum_balls(masses)).upper().max(arb(0)))
 
     def _partial_share_losses(self, left_out: float) -> tuple[LossTable, LossTable] | None:
-        """Return the losses if X and Y are negative binomial of shape ``share`` and F of shape share·shape.
+        """Returns the losses if X and Y are negative binomial of shape ``share`` and F of shape share·shape.
 
         With d = |u − v| and m the smaller one, P(u, v) = Σ_f P(F = f)·g(m−f)·g(m−f+d): for each d a product of series.
         """
@@ -249,13 +249,13 @@ class CancellingCounts:
             products = [one * other for one, other in zip(single[:size], single[distance:], strict=False)]
             row = flood * arb_poly(products)
             rows.append([row[place] for place in range(size)])
-        first, second, told = [], [], arb(0)
+        first, second, revealed = [], [], arb(0)
         for nearer, further in pairwise(rows):
             # Two cases: the count that gets a message is not the smaller one, or it is.
             first += nearer + further[:-1]
             second += further + nearer[1:]
-            told += nearer[0]
-        return LossTable.from_balls(first, second), LossTable.from_balls(second, first, told)
+            revealed += nearer[0]
+        return LossTable.from_balls(first, second), LossTable.from_balls(second, first, revealed)
 
 
 # --- Several noises together: losses on a grid ---
@@ -285,11 +285,11 @@ class LossTable:
     """Lower bound of the probability, in world 0, of those of them that are never sent in world 1."""
 
     @classmethod
-    def from_balls(cls, first: Sequence[arb], second: Sequence[arb], told: arb | None = None) -> LossTable:
-        """Return the table of balls that are far narrower than floats."""
+    def from_balls(cls, first: Sequence[arb], second: Sequence[arb], revealed: arb | None = None) -> LossTable:
+        """Returns the table of balls that are far narrower than floats."""
         rest = (1 - sum_balls(first)).upper().max(arb(0))
         chances = [[float(chance.mid()) for chance in law] for law in (first, second)]
-        return cls(chances[0], chances[1], rest, arb(0) if told is None else told.lower().max(arb(0)))
+        return cls(chances[0], chances[1], rest, arb(0) if revealed is None else revealed.lower().max(arb(0)))
 
     @cached_property
     def losses(self) -> list[tuple[float, float]]:
@@ -307,7 +307,7 @@ class LossTable:
         return sum(left) + MIN_CHANCE * len(self.first)
 
     def reach(self, left_out: float) -> float:
-        """Return a loss beyond which the probability on either side is about `left_out`."""
+        """Returns a loss beyond which the probability on either side is about ``left_out``."""
         largest_first = sorted(((abs(loss), chance) for loss, chance in self.losses), key=lambda one: -one[0])
         beyond, reached = 0.0, 0.0
         for size, chance in largest_first:
@@ -328,7 +328,7 @@ class LossGrid:
 
     @classmethod
     def from_table_above(cls, table: LossTable, step: float, reach: float) -> LossGrid:
-        """Return losses that reveal more: each cell is divided between two grid losses, keeping both probabilities.
+        """Returns losses that reveal more: each cell is divided between two grid losses, keeping both probabilities.
 
         Merging the parts again is post-processing, which reveals less. Losses are raised by a margin, those below
         −reach to it, and those above reach count as revealed; masses are raised by the possible error of the shares.
@@ -355,7 +355,7 @@ class LossGrid:
 
     @classmethod
     def from_table_below(cls, table: LossTable, step: float, reach: float) -> LossGrid:
-        """Return losses that reveal less: every loss is lowered to the grid, and those below −reach are left out."""
+        """Returns losses that reveal less: every loss is lowered to the grid, and those below −reach are left out."""
         many = math.ceil(reach / step) + 1
         masses = [0.0] * (2 * many + 1)
         for loss, chance in table.losses:
@@ -366,7 +366,7 @@ class LossGrid:
         return cls(step, -many, whole, table.revealed)
 
     def join(self, other: LossGrid, *, up: bool) -> LossGrid:
-        """Return the losses of two independent parts together, with masses rounded up or down to integers."""
+        """Returns the losses of two independent parts together, with masses rounded up or down to integers."""
         product = self.masses * other.masses
         lift = (1 << UNIT_BITS) - 1 if up else 0
         masses = fmpz_poly([(mass + lift) >> UNIT_BITS for mass in product.coeffs()])
@@ -375,7 +375,7 @@ class LossGrid:
         return LossGrid(self.step, self.lowest + other.lowest, masses, mine + theirs - mine * theirs)
 
     def divergence(self, factor: arb) -> arb:
-        """Return Σ mass·(1 − factor·e^−loss)₊ plus the revealed mass."""
+        """Returns Σ mass·(1 − factor·e^−loss)₊ plus the revealed mass."""
         coefficients = self.masses.coeffs()
         step, total = arb(self.step), arb(0)
         start = max(0, math.floor(float(factor.log().mid()) / self.step) - self.lowest - 1)
@@ -398,7 +398,7 @@ class LossGrid:
 def compose_losses(
     parts: Sequence[tuple[LossTable, int]], step: float, factor: arb, left_out: float
 ) -> Enclosure | None:
-    """Enclose the divergence of independent parts together.
+    """Encloses the divergence of independent parts together.
 
     Args:
         parts: The losses of each part, and the number of parts like it.
@@ -447,7 +447,7 @@ MAX_ORDER = 10**6
 
 
 def enclose_laplace(rate: Fraction, shift: int, epsilon: Fraction) -> Enclosure:
-    """Enclose the divergence of discrete Laplace noise on a sum.
+    """Encloses the divergence of discrete Laplace noise on a sum.
 
     P(z) = (1−q)/(1+q)·q^|z|, q = e^−rate; one user moves the sum by up to ``shift`` = s.
 
@@ -474,7 +474,7 @@ def enclose_laplace(rate: Fraction, shift: int, epsilon: Fraction) -> Enclosure:
 
 
 def enclose_polya(rate: Fraction, shift: int, shape: Fraction, factor: arb, left_out: float) -> Enclosure | None:
-    """Enclose the divergence of Pólya noise on a sum: a difference of negative binomials of one shape, at most 1.
+    """Encloses the divergence of Pólya noise on a sum: a difference of negative binomials of one shape, at most 1.
 
     Theorem: Σ_z (P(z) − e^ε·P(z−s))₊ over a table, by the product of two power series, all but the edge; with P' ≤ P
     and Q' ≤ Q it is at most (P' − e^ε·Q')₊ + P − P'. P falls on either side of 0, as negative binomials of shape at
@@ -510,7 +510,7 @@ def enclose_polya(rate: Fraction, shift: int, shape: Fraction, factor: arb, left
 
 
 def enclose_bounded_loss(largest: Fraction, epsilon: Fraction) -> Enclosure:
-    """Enclose the divergence of any noise whose losses are bounded.
+    """Encloses the divergence of any noise whose losses are bounded.
 
     With losses of at most ε₀, a coin that shows the truth with probability e^ε₀/(1 + e^ε₀) reveals more. The lower side
     is 0.
@@ -529,7 +529,7 @@ def enclose_bounded_loss(largest: Fraction, epsilon: Fraction) -> Enclosure:
 
 
 def enclose_skellam(variance: Fraction, square: Fraction, total: Fraction, epsilon: Fraction) -> Enclosure:
-    """Enclose the divergence of Skellam noise on each of several sums.
+    """Encloses the divergence of Skellam noise on each of several sums.
 
     Theorem: [Agarwal, Kairouz, Liu 2021] Theorem 3.5 for each integer order, turned into δ by [Canonne, Kamath, Steinke
     2020] Proposition 12; any order is sound, and the best one is searched here from the smallest on, by doubling and
@@ -603,7 +603,7 @@ class DivergenceTarget:
 
 
 def _read_positive(facts: Facts, name: str, *, most: int | None = None, below: bool = False) -> Fraction:
-    """Return a number from facts; raise ValueError unless it is above 0 and within the required limit."""
+    """Returns a number from facts; raises ValueError unless it is above 0 and within the required limit."""
     number = facts[name]
     if not isinstance(number, Fraction) or number <= 0:
         raise ValueError(f"certificate: {name} of a noise must be above 0.")
@@ -613,7 +613,7 @@ def _read_positive(facts: Facts, name: str, *, most: int | None = None, below: b
 
 
 def _read_positive_integer(facts: Facts, name: str) -> int:
-    """Return an integer from facts; raise ValueError unless it is an integer above 0."""
+    """Returns an integer from facts; raises ValueError unless it is an integer above 0."""
     number = _read_positive(facts, name)
     if number.denominator != 1:
         raise ValueError(f"certificate: {name} of a noise must be a whole number.")
@@ -635,14 +635,14 @@ class Noise(ABC):
     @classmethod
     @abstractmethod
     def from_facts(cls, facts: Facts) -> Self:
-        """Return the noise described by facts; raise KeyError if a number is missing."""
+        """Returns the noise described by facts; raises KeyError if a number is missing."""
 
     @abstractmethod
     def enclose(self, target: DivergenceTarget) -> Enclosure | None:
-        """Enclose the divergence at ε, sharply enough for δ; None if that takes too long."""
+        """Encloses the divergence at ε, sharply enough for δ; None if that takes too long."""
 
     def losses(self, left_out: float) -> Sequence[LossTable] | None:
-        """Return the losses of independent parts of the messages; None if they are not all known."""
+        """Returns the losses of independent parts of the messages; None if they are not all known."""
         return None
 
     @property
@@ -820,7 +820,7 @@ class ApproximateNoise(Noise):
 
     @abstractmethod
     def distance(self) -> arb | None:
-        """Return an upper bound of η; None if none is found."""
+        """Returns an upper bound of η; None if none is found."""
 
     def enclose(self, target: DivergenceTarget) -> Enclosure | None:
         distance, found = self.distance(), self.inside.enclose(target)
@@ -916,22 +916,20 @@ class PaddedNoise(ApproximateNoise):
 
 
 NOISE_CLASSES: tuple[type[Noise], ...] = (
-    *(
-        CancellingNoise,
-        PoissonDummies,
-        LaplaceNoise,
-        PolyaNoise,
-        BoundedNoise,
-        SkellamNoise,
-        SplitAndMixNoise,
-        PaddedNoise,
-    ),
+    CancellingNoise,
+    PoissonDummies,
+    LaplaceNoise,
+    PolyaNoise,
+    BoundedNoise,
+    SkellamNoise,
+    SplitAndMixNoise,
+    PaddedNoise,
 )
 """All kinds of noise that have a proof here."""
 
 
 def read_noise(facts: Facts) -> Noise:
-    """Return the noise described by facts.
+    """Returns the noise described by facts.
 
     Args:
         facts: ``kind`` and its numbers.
@@ -947,7 +945,7 @@ def read_noise(facts: Facts) -> Noise:
 
 
 def compose_noises(parts: Sequence[tuple[Noise, int]], target: DivergenceTarget) -> Enclosure | None:
-    """Enclose the divergence of independent noises together, on a grid of losses.
+    """Encloses the divergence of independent noises together, on a grid of losses.
 
     Args:
         parts: Each noise, and the number of parts that have it.
@@ -979,7 +977,7 @@ def compose_noises(parts: Sequence[tuple[Noise, int]], target: DivergenceTarget)
 
 
 def decide_noise(parts: Sequence[tuple[Noise, int]], epsilon: Fraction, delta: Fraction) -> Finding:
-    """Decide whether independent noises together are (ε, δ)-private.
+    """Decides whether independent noises together are (ε, δ)-private.
 
     Args:
         parts: Each noise, and the number of parts of a changed value that have it.

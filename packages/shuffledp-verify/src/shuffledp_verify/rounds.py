@@ -45,11 +45,11 @@ class Chords:
     @cached_property
     def _exponential_points(self) -> list[tuple[arb, arb]]:
         """The points as (e^ε, δ), at the working precision of the first use."""
-        given = [(arb(rational(epsilon)).exp(), arb(rational(delta))) for epsilon, delta in self.points]
-        return given if self.points and self.points[0][0] == 0 else [(arb(1), arb(1)), *given]
+        points = [(arb(rational(epsilon)).exp(), arb(rational(delta))) for epsilon, delta in self.points]
+        return points if self.points and self.points[0][0] == 0 else [(arb(1), arb(1)), *points]
 
     def evaluate(self, x: arb) -> arb:
-        """Return an upper bound of D_x, for x ≥ 1."""
+        """Returns an upper bound of D_x, for x ≥ 1."""
         ends = self._exponential_points
         low, high = 0, len(ends)
         while high - low > 1:
@@ -83,7 +83,7 @@ class LossMeasure:
 
     @classmethod
     def from_values(cls, values: Sequence[arb], step: Fraction, bits: int) -> LossMeasure:
-        """Return the measure of the chords between values of D at e^(step·k), k ≥ 0, and of their mirror images."""
+        """Returns the measure of the chords between values of D at e^(step·k), k ≥ 0, and of their mirror images."""
         last = len(values) - 1
         with precision(bits + GUARD_BITS + step.denominator.bit_length()):
             ratio = arb(rational(step)).exp()
@@ -99,7 +99,7 @@ class LossMeasure:
             return cls(step, bits, -last, masses, _units(values[last], bits))
 
     def compose(self, rounds: int, budget: int) -> LossMeasure:
-        """Return the losses of `rounds` rounds; the outermost masses, about ``budget`` units in total, may be moved."""
+        """Returns the losses of ``rounds`` rounds; the outermost masses, about ``budget`` units, may be moved."""
         result: LossMeasure | None = None
         base, done, count = self, 0, 1
         while True:
@@ -114,7 +114,7 @@ class LossMeasure:
         return result
 
     def join(self, other: LossMeasure) -> LossMeasure:
-        """Return the losses of two independent rounds together, with each mass rounded up."""
+        """Returns the losses of two independent rounds together, with each mass rounded up."""
         if len(self.masses) + len(other.masses) > MAX_GRID_LENGTH:
             raise GridTooLong("the losses of all rounds are too far apart for the grid.")
         product = fmpz_poly(list(self.masses)) * fmpz_poly(list(other.masses))
@@ -124,7 +124,7 @@ class LossMeasure:
         return LossMeasure(self.step, self.bits, self.low + other.low, masses, infinite + round_up >> self.bits)
 
     def _trim(self, budget: int) -> LossMeasure:
-        """Raise small losses to a common one, and large ones to infinity, as long as each is within the budget."""
+        """Raises small losses to a common one, and large ones to infinity, as long as each is within the budget."""
         masses, low, infinite = list(self.masses), self.low, self.infinite
         sums = list(accumulate(masses))
         first = min(bisect_right(sums, budget), len(masses) - 1)
@@ -150,7 +150,7 @@ class LossMeasure:
             return plain[::-1], weighed[::-1]
 
     def delta(self, epsilon: Fraction) -> arb:
-        """Return Σ mass·(1 − e^(ε − loss))_+ plus the mass at infinity: at least the divergence at e^ε."""
+        """Returns Σ mass·(1 − e^(ε − loss))_+ plus the mass at infinity: at least the divergence at e^ε."""
         # A loss equal to ε contributes 0 on either side.
         place = min(max(0, epsilon // self.step - self.low + 1), len(self.masses))
         plain, weighed = self._tails
@@ -160,7 +160,7 @@ class LossMeasure:
 
 
 def _hull(dots: Sequence[tuple[int, tuple[arb, arb]]]) -> list[tuple[int, tuple[arb, arb]]]:
-    """Return the points that are certainly below the chords over them; the chords replace the others."""
+    """Returns the points that are certainly below the chords over them; the chords replace the others."""
     kept: list[tuple[int, tuple[arb, arb]]] = []
     for dot in dots:
         while len(kept) > 1 and not _is_below(kept[-1][1], kept[-2][1], dot[1]):
@@ -175,7 +175,7 @@ def _is_below(dot: tuple[arb, arb], before: tuple[arb, arb], after: tuple[arb, a
 
 
 def compose_rounds(values: Sequence[arb], rounds: int, step: Fraction, delta: Fraction) -> LossMeasure:
-    """Compose equal rounds.
+    """Composes equal rounds.
 
     Args:
         values: Upper bounds of D of one round at e^(step·k), k = 0, 1, …
@@ -194,12 +194,12 @@ def compose_rounds(values: Sequence[arb], rounds: int, step: Fraction, delta: Fr
 
 
 def unit_bits(delta: Fraction, rounds: int) -> int:
-    """Return a number of bits such that units of 2^−bits are negligible against δ, however often masses are rounded."""
+    """Returns bits such that units of 2^−bits are negligible against δ, however often masses are rounded."""
     return GUARD_BITS + rounds.bit_length() + (delta.denominator // max(1, delta.numerator)).bit_length()
 
 
 def _units(number: arb, bits: int) -> int:
-    """Return a number in units, rounded up to an integer of at least 0."""
+    """Returns a number in units, rounded up to an integer of at least 0."""
     whole = (number * (1 << bits)).upper().ceil().unique_fmpz()
     assert whole is not None, "the precision holds a whole number of units"
     return max(0, int(whole))
@@ -240,13 +240,13 @@ class SampleSizes:
             self._all = arb(people + 1).lgamma()
 
     def mass(self, size: int) -> arb:
-        """Return the probability of a size."""
+        """Returns the probability of a size."""
         with precision(SIZE_BITS):
             ways = self._all - arb(size + 1).lgamma() - arb(self.people - size + 1).lgamma()
             return (ways + size * self._yes + (self.people - size) * self._no).exp()
 
     def tail_below(self, size: int) -> arb:
-        """Return an upper bound of the probability of fewer: each mass is at most a fixed share of the next."""
+        """Returns an upper bound of the probability of fewer: each mass is at most a fixed share of the next."""
         if size <= 0:
             return arb(0)
         last = size - 1
@@ -254,7 +254,7 @@ class SampleSizes:
         return self._tail(last, share)
 
     def tail_above(self, size: int) -> arb:
-        """Return an upper bound of the probability of more."""
+        """Returns an upper bound of the probability of more."""
         if size >= self.people:
             return arb(0)
         first = size + 1
@@ -268,7 +268,7 @@ class SampleSizes:
             return (self.mass(end) / arb(rational(1 - share))).min(arb(1))
 
     def upper_quantile(self, left: float) -> int:
-        """Return a size above which the probability is at most `left`, or the number of all people."""
+        """Returns a size above which the probability is at most ``left``, or the number of all people."""
         deviations = 1.0
         while True:
             size = min(self.people, math.ceil(self.mean + deviations * self.deviation))
@@ -277,7 +277,7 @@ class SampleSizes:
             deviations *= 1.25
 
     def cells(self, starts: Sequence[int], most: int) -> list[SizeCell]:
-        """Return cells from the first start to ``upper_quantile``; a cell begins at every start."""
+        """Returns cells from the first start to ``upper_quantile``; a cell begins at every start."""
         finest = max(self.deviation / MAX_CELLS_PER_DEVIATION, self.mean / CELLS_PER_MEAN)
         width = max(1, math.floor(min(self.deviation / MIN_CELLS_PER_DEVIATION, finest)))
         found: list[SizeCell] = []
@@ -328,7 +328,7 @@ class Draw:
         return Fraction(self.rate)
 
     def share(self, drawn: int) -> Fraction:
-        """Return the probability that a person is in a sample of this size."""
+        """Returns the probability that a person is in a sample of this size."""
         return min(Fraction(1), Fraction(drawn, self.honest_population))
 
 
@@ -356,7 +356,7 @@ class RoundsComposition:
     step: float
 
     def bound(self, sizes: Sequence[SizePoints], delta: Fraction) -> LossMeasure | SampledRound:
-        """Bound the divergence of all rounds by proved points of one round.
+        """Bounds the divergence of all rounds by proved points of one round.
 
         Args:
             sizes: Proved points, for one or several numbers of users.
@@ -371,7 +371,7 @@ class RoundsComposition:
         return self.measure(sizes, delta) if self.rounds > 1 else self._single_round(sizes, delta)
 
     def measure(self, sizes: Sequence[SizePoints], delta: Fraction) -> LossMeasure:
-        """Return the losses of all rounds, by proved points."""
+        """Returns the losses of all rounds, by proved points."""
         step = Fraction(self.step)
         once = self._single_round(sizes, delta)
         with precision(once.bits):
@@ -409,12 +409,12 @@ class SampledRound:
     bits: int
 
     def delta(self, epsilon: Fraction) -> arb:
-        """Return an upper bound of the divergence at e^ε."""
+        """Returns an upper bound of the divergence at e^ε."""
         with precision(self.bits):
             return self.evaluate(arb(rational(epsilon)).exp())
 
     def evaluate(self, x: arb) -> arb:
-        """Return an upper bound of D_x for x ≥ 1, at a working precision of ``bits``."""
+        """Returns an upper bound of D_x for x ≥ 1, at a working precision of ``bits``."""
         total = self.outside
         for chance, curve in self._full_cells:
             total += chance * curve.evaluate(x)

@@ -96,7 +96,7 @@ class _FloatLaw:
         self.width = self.top - min(self.values)
 
     def log_moment(self, t: float) -> float:
-        """Return log M(t), computed from M − 1 near 0."""
+        """Returns log M(t), computed from M − 1 near 0."""
         if t * self.top <= 1:
             rise = sum(w * math.expm1(t * value) for value, w in zip(self.values, self.weights, strict=True))
             if rise > -0.5:
@@ -105,7 +105,7 @@ class _FloatLaw:
         return t * self.top + math.log(total)
 
     def tilted(self, t: float) -> tuple[list[float], float, float]:
-        """Return the weights tilted by t, the mean and the variance."""
+        """Returns the weights tilted by t, the mean and the variance."""
         raised = [w * math.exp(t * (value - self.top)) for value, w in zip(self.values, self.weights, strict=True)]
         total = sum(raised)
         weights = [weight / total for weight in raised]
@@ -115,7 +115,7 @@ class _FloatLaw:
 
 
 def _saddle(laws: Sequence[_FloatLaw], count: int) -> tuple[float, float]:
-    """Return the minimiser of max_x count·log M_x(t) − 2·log t, and the tilted sum's standard deviation."""
+    """Returns the minimiser of max_x count·log M_x(t) − 2·log t, and the tilted sum's standard deviation."""
     low, high = -80.0, 80.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -165,11 +165,11 @@ class ContourNodes:
         self.times: Row = [1.0 if k == 0 else 2.0 for k in near]
 
     def heights(self, count: int) -> list[arb]:
-        """Return count·log M_x(τ) for each law."""
+        """Returns count·log M_x(τ) for each law."""
         return [count * top for top in self.tops]
 
     def _plan(self, laws: Sequence[_FloatLaw]) -> tuple[list[int], float]:
-        """Return the nodes k ≥ 0 to sum, and a bound of the others' sum, relative to the highest node 0."""
+        """Returns the nodes k ≥ 0 to sum, and a bound of the others' sum, relative to the highest node 0."""
         a = 0.5 * self.variance * self.step**2
         last = math.ceil(math.sqrt(LAST_EXPONENT / a))
         ends = [self.heights(count) for count in {self.most, self.fewest}]
@@ -198,7 +198,7 @@ class ContourNodes:
     def _evaluate(
         self, kinds: Sequence[Atoms], tilted: Sequence[Sequence[arb]], near: Sequence[int]
     ) -> tuple[list[Row], list[Row], float]:
-        """Return log|M_x(τ+iu)/M_x(τ)| and its argument for each law and node, and the largest error of either."""
+        """Returns log|M_x(τ+iu)/M_x(τ)| and its argument for each law and node, and the largest error of either."""
         size, turn = ([[0.0] * len(near) for _ in kinds] for _ in range(2))
         doubt = 0.0
         for place, k in enumerate(near):
@@ -224,14 +224,14 @@ class ContourNodes:
 
 
 def _log_moment_size(law: _FloatLaw, weights: Sequence[float], u: float) -> float:
-    """Return an upper bound of log|M(τ+iu)/M(τ)|, from floats."""
+    """Returns an upper bound of log|M(τ+iu)/M(τ)|, from floats."""
     real = sum(w * math.cos(u * value) for value, w in zip(law.values, weights, strict=True))
     imaginary = sum(w * math.sin(u * value) for value, w in zip(law.values, weights, strict=True))
     return math.log(min(1.0, math.hypot(real, imaginary) + 1e-11 + 1e-14 * u * law.largest))
 
 
 def _tilted(atoms: Atoms, tau: float) -> tuple[list[arb], arb]:
-    """Return the weights tilted by τ, and M(τ)."""
+    """Returns the weights tilted by τ, and M(τ)."""
     raised = [weight * (arb(tau) * value).exp() for value, weight in atoms]
     moment = sum_balls(raised)
     return [weight / moment for weight in raised], moment
@@ -289,7 +289,7 @@ class Hull:
         return Corner(shares, turns, logs, (first, second))
 
     def mix(self, one: Corner, other: Corner, share: float = 0.5) -> Corner:
-        """Return the mixture of two datasets, with weight ``share`` on the first."""
+        """Returns the mixture of two datasets, with weight ``share`` on the first."""
 
         def mixed(row: Sequence[float], second: Sequence[float]) -> Row:
             return [share * a + (1 - share) * b for a, b in zip(row, second, strict=True)]
@@ -306,7 +306,7 @@ class Hull:
         return math.nextafter(float(log.upper()), math.inf)
 
     def bound(self, corners: Sequence[Corner]) -> tuple[Logs, list[float]]:
-        """Return the logarithms of both bounds of E(S)_+/m on a hull, and the weight of each of its corners."""
+        """Returns the logarithms of both bounds of E(S)_+/m on a hull, and the weight of each of its corners."""
         nodes = self.nodes
         turns = [row for corner in corners for row in corner.phases]
         lows, highs = map(min, *turns), map(max, *turns)
@@ -325,7 +325,7 @@ class Hull:
         return (logs[0], logs[1]), sums[1]
 
     def _most_distant_corner(self, corners: Sequence[Corner], weights: Sequence[float], worst: int) -> int:
-        """Return the corner whose phases differ most from those of the worst corner; heavy corners are preferred."""
+        """Returns the corner whose phases differ most from those of the worst corner; heavy corners are preferred."""
         centre, rows = corners[worst].phases[1], corners[worst].magnitudes[1]
         weighed = [size if u > 0 else 0.0 for size, u in zip(rows, self.nodes.u, strict=True)]
         found = []
@@ -336,13 +336,13 @@ class Hull:
         return found.index(max(found))
 
     def sample(self) -> Logs:
-        """Return the largest bounds of a few datasets: constant ones of large moments, and even mixtures of two."""
+        """Returns the largest bounds of a few datasets: constant ones of large moments, and even mixtures of two."""
         order = sorted(self.corners, key=lambda corner: -corner.logs[1][0])[:LAWS_TRIED]
         found = [self.bound([self.mix(a, b)])[0] for a, b in combinations_with_replacement(order, 2)]
         return max(most for most, _ in found), max(fewest for _, fewest in found)
 
     def prove(self, target: Logs) -> Logs:
-        """Return bounds over all datasets that are within a target; U ≤ 1 needs no proof.
+        """Returns bounds over all datasets that are within a target; U ≤ 1 needs no proof.
 
         Args:
             target: Logarithms of the largest permitted bounds, for the larger and the smaller number.
@@ -386,20 +386,20 @@ class Hull:
         return largest
 
     def split_around(self, corners: Sequence[Corner], place: int) -> tuple[list[Corner], list[Corner]]:
-        """Return two hulls that cover one: the part near a corner, and the rest."""
+        """Returns two hulls that cover one: the part near a corner, and the rest."""
         near = [corner if index == place else self.mix(corner, corners[place]) for index, corner in enumerate(corners)]
         middles, rest = ([hull[i] for i in range(len(hull)) if i != place] for hull in (near, corners))
         return near, [*middles, *rest]
 
     def split_at_midpoint(self, corners: Sequence[Corner], a: int, b: int) -> tuple[list[Corner], list[Corner]]:
-        """Return two hulls that cover one: in each, one of two corners is replaced by their midpoint."""
+        """Returns two hulls that cover one: in each, one of two corners is replaced by their midpoint."""
         one, other = list(corners), list(corners)
         one[a] = other[b] = self.mix(corners[a], corners[b])
         return one, other
 
 
 def _largest_cosine(low: float, high: float) -> float:
-    """Return the largest cosine between two angles."""
+    """Returns the largest cosine between two angles."""
     turn = 2 * math.pi
     if math.floor(high / turn + MARGIN) >= math.ceil(low / turn - MARGIN):
         return 1.0
@@ -452,7 +452,7 @@ class _AbsentUsersBlock:
 
 
 def decide_worst_dataset(family: LawFamily, others: int, epsilon: Fraction, delta: Fraction) -> Finding:
-    """Decide whether D_{e^ε} ≤ δ for every dataset of the other users.
+    """Decides whether D_{e^ε} ≤ δ for every dataset of the other users.
 
     Theorem: absent user (docs/crowds.md). Every other user's law is one of some kinds, a mixture of them, or below one
     in convex order, and at least γ times one law that is the same for all. With M others and U(m) the largest
@@ -488,7 +488,7 @@ def decide_worst_dataset(family: LawFamily, others: int, epsilon: Fraction, delt
 
 
 def _is_proved(family: LawFamily, others: int, epsilon: Fraction, delta: arb) -> bool:
-    """Return True if the sum of the theorem is within δ."""
+    """Returns True if the sum of the theorem is within δ."""
     ratio = exponential_ball(epsilon)
     kinds = [_summand(kind, ratio) for kind in family.kinds]
     if all(value <= 0 for atoms in kinds for value, _ in atoms):
@@ -510,7 +510,7 @@ def _is_proved(family: LawFamily, others: int, epsilon: Fraction, delta: arb) ->
 
 
 def _is_within(blocks: Sequence[_AbsentUsersBlock], hulls: Sequence[Hull], most: arb) -> bool:
-    """Return True if the sum of all blocks is at most `most`; blocks share the room that sampled datasets leave."""
+    """Returns True if the sum of all blocks is at most ``most``; blocks share the room that sampled datasets leave."""
     sampled = [hull.sample() for hull in hulls]
     total = _total(blocks, sampled)
     room = (most - total) * (1 - ROUNDING_ROOM) / 2
@@ -528,12 +528,12 @@ def _is_within(blocks: Sequence[_AbsentUsersBlock], hulls: Sequence[Hull], most:
 
 
 def _log_add_below(log: float, more: arb) -> float:
-    """Return a lower bound of log(e^log + more)."""
+    """Returns a lower bound of log(e^log + more)."""
     return float((arb(log).exp() + more).log().lower()) if more.is_finite() else math.inf
 
 
 def _hulls(kinds: Sequence[Atoms], blocks: Sequence[_AbsentUsersBlock], cost: float) -> Iterator[Hull]:
-    """Yield a hull for each block; neighbouring blocks share their nodes."""
+    """Yields a hull for each block; neighbouring blocks share their nodes."""
     left = list(blocks)
     while left:
         together = [block for block in left if block.fewest >= SHARED_NODES_MIN_RATIO * left[0].most] or left[:1]
@@ -548,7 +548,7 @@ def _total(blocks: Sequence[_AbsentUsersBlock], logs: Sequence[Logs]) -> arb:
 
 
 def _blocks(gamma: fmpq, others: int, digits: float) -> tuple[list[_AbsentUsersBlock], arb]:
-    """Return blocks of h, each with the probabilities of its ends, and the probability of all h beyond them."""
+    """Returns blocks of h, each with the probabilities of its ends, and the probability of all h beyond them."""
     if gamma == 1:
         return [_AbsentUsersBlock(others, others, (arb(1), arb(0)))], arb(0)
     share = arb(gamma)
@@ -569,7 +569,7 @@ def _blocks(gamma: fmpq, others: int, digits: float) -> tuple[list[_AbsentUsersB
 
 
 def _summand(kind: Sequence[Class], ratio: arb) -> list[tuple[arb, arb]]:
-    """Return the law of G = (first − e^ε·second)/hiding, with classes of the same proportions merged."""
+    """Returns the law of G = (first − e^ε·second)/hiding, with classes of the same proportions merged."""
     merged: dict[tuple[Number, Number], Number] = {}
     balls = []
     for first, second, hiding in kind:
@@ -586,7 +586,7 @@ def _summand(kind: Sequence[Class], ratio: arb) -> list[tuple[arb, arb]]:
 
 
 def _widest_laws(family: LawFamily, epsilon: Fraction) -> list[tuple[Class, ...]]:
-    """Return the laws with the largest spread of G, in floats; they hide worst if all others have the same law."""
+    """Returns the laws with the largest spread of G, in floats; they hide worst if all others have the same law."""
     ratio = math.exp(float(epsilon))
 
     def spread(kind: Sequence[Class]) -> float:
@@ -599,7 +599,7 @@ def _widest_laws(family: LawFamily, epsilon: Fraction) -> list[tuple[Class, ...]
 # --- Two messages ---
 
 MAX_EXHAUSTIVE_USERS, MAX_FALLBACK_USERS = 1_000, 100_000
-"""Up to FEW_USERS, datasets are examined one by one; up to MOST_USERS, also if hulls do not decide."""
+"""Up to the first number, datasets are examined one by one; up to the second, also if hulls do not decide."""
 MAX_BLOCKS = 400
 BINARY_BITS, OMITTED_DELTA_SHARE = 160, 2.0**-60
 """The working precision, and the share of δ that is left out of a law."""
@@ -607,7 +607,7 @@ BINARY_METHOD = "sums over every count of every crowd in balls"
 
 
 def decide_binary(high: Fraction, low: Fraction, users: int, epsilon: Fraction, delta: Fraction) -> Finding:
-    """Decide whether every dataset of a randomizer with two messages is (ε, δ)-private.
+    """Decides whether every dataset of a randomizer with two messages is (ε, δ)-private.
 
     Few users: sums over every count, in balls, for every dataset or for many at once. Many: all datasets by their
     hulls, as for randomizers with more messages.
@@ -634,7 +634,7 @@ def decide_binary(high: Fraction, low: Fraction, users: int, epsilon: Fraction, 
 
 
 def decide_binary_direction(high: Fraction, low: Fraction, users: int, epsilon: Fraction, delta: Fraction) -> Finding:
-    """Decide one direction, high > low."""
+    """Decides one direction, high > low."""
     if users > MAX_EXHAUSTIVE_USERS:
         finding = decide_worst_dataset(_extreme_coin_family(high, low), users - 1, epsilon, delta)
         if finding.verdict is not Verdict.OPEN or users > MAX_FALLBACK_USERS:
@@ -644,7 +644,7 @@ def decide_binary_direction(high: Fraction, low: Fraction, users: int, epsilon: 
 
 
 def _extreme_coin_family(high: Fraction, low: Fraction) -> LawFamily:
-    """Return the family of the two extreme coins, with the share that all coins have in common."""
+    """Returns the family of the two extreme coins, with the share that all coins have in common."""
     first, second = rational(high), rational(low)
     kinds = tuple(
         ((first, second, other), (1 - first, 1 - second, 1 - other)) for other in (first, second) if 0 < other < 1
@@ -664,7 +664,7 @@ class _BinaryDatasets:
         self.delta = arb(rational(delta))
 
     def decide(self) -> Finding:
-        """Decide blocks of datasets, and halve those whose common bound is too large.
+        """Decides blocks of datasets, and halve those whose common bound is too large.
 
         One more coin is post-processing: a dataset with a to b coins ``high`` reveals at most as much as one with a
         coins ``high`` and as many coins ``low`` as there are with b.
@@ -702,7 +702,7 @@ class _BinaryDatasets:
 
 
 def _binomial(trials: int, chance: arb, left_out: arb) -> list[arb]:
-    """Return the probabilities of consecutive counts; unlikely counts at both ends are left out."""
+    """Returns the probabilities of consecutive counts; unlikely counts at both ends are left out."""
     if trials == 0 or chance == 1 or chance == 0:
         return [arb(1)]
     odds, mode = chance / (1 - chance), round(trials * float(chance))

@@ -1,4 +1,4 @@
-"""The interface of an input table: rows in batches, in an order that stays the same, wherever they are stored."""
+"""The interface of an input table: rows in batches, in a fixed order, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class RowCount:
         """Returns the sentence for the report."""
         dropped = f" {self.dropped:,} rows without a value were not used." if self.dropped else ""
         if self.gathered:
-            return f"All rows of each of {self.users:,} people were taken together.{dropped}"
+            return f"All rows of each of {self.users:,} people were combined.{dropped}"
         if self.users is None:
-            return f"Each row was taken as one person: whoever has several has given several times.{dropped}"
+            return f"Each row was taken as one person: someone with several rows contributed several times.{dropped}"
         most = "one row" if self.per_person == 1 else f"{self.per_person:,} rows"
         return (
             f"At most {most} of each of {self.users:,} people, the first in the order of the input, were used: "
@@ -54,7 +54,7 @@ class RowCount:
 
 
 class Table(ABC):
-    """Rows of users, in an order that stays the same."""
+    """Rows of users, in a fixed order."""
 
     @property
     @abstractmethod
@@ -131,11 +131,11 @@ class Table(ABC):
 def _suggest_column(name: str, names: list[str]) -> str:
     """Suggests what to use instead of a missing column; if the first line is data, nothing of it is shown."""
     if any(VALUE_PATTERN.fullmatch(each) for each in names):
-        return "its first line does not look like the names of columns, which must stand there"
+        return "its first line must hold the names of columns, and looks like data"
     if len(names) == 1:
         for delimiter in OTHER_DELIMITERS:
             if delimiter in names[0]:
-                return f"its fields seem to be divided by {delimiter!r} (--delimiter)"
+                return f"its fields seem to be separated by {delimiter!r} (--delimiter)"
     close = get_close_matches(name.casefold(), {each.casefold(): each for each in names}, 1)
     meant = next((each for each in names if close and each.casefold() == close[0]), None)
     shown = ", ".join(names[:MAX_NAMES_SHOWN]) + (", …" if len(names) > MAX_NAMES_SHOWN else "")

@@ -81,7 +81,7 @@ class _CompactParser:
                 return value
             shift += 7
             if shift > 63:
-                raise DamagedFile("a number without an end")
+                raise DamagedFile("a number that does not end")
 
     def read_zigzag(self) -> int:
         value = self.read_varint()
@@ -90,7 +90,7 @@ class _CompactParser:
     def read_struct(self, depth: int = 0) -> dict[int, Any]:
         """Reads a struct: values by field number."""
         if depth > MAX_STRUCT_DEPTH:
-            raise DamagedFile("a header inside headers without an end")
+            raise DamagedFile("headers that are nested too deeply")
         fields: dict[int, Any] = {}
         number = 0
         while True:
@@ -118,7 +118,7 @@ class _CompactParser:
 
 
 def check_pages(path: Path, metadata: pq.FileMetaData, columns: Collection[str]) -> None:
-    """Raises Damaged unless the pages of these columns have the stated number of values and reasonable sizes."""
+    """Raises DamagedFile unless the pages of these columns have the stated number of values and reasonable sizes."""
     size = path.stat().st_size
     with path.open("rb") as file:
         rows = 0
@@ -132,7 +132,7 @@ def check_pages(path: Path, metadata: pq.FileMetaData, columns: Collection[str])
                     if chunk.path_in_schema in columns and chunk.num_values != group.num_rows:
                         raise DamagedFile(f"a column has {chunk.num_values} values for {group.num_rows} rows")
         if rows != metadata.num_rows:
-            raise DamagedFile(f"its parts have {rows} rows, and all together {metadata.num_rows}")
+            raise DamagedFile(f"its parts have {rows} rows, but its footer states {metadata.num_rows}")
 
 
 def _check_chunk(file: BinaryIO, size: int, chunk: pq.ColumnChunkMetaData) -> None:
@@ -147,7 +147,7 @@ def _check_chunk(file: BinaryIO, size: int, chunk: pq.ColumnChunkMetaData) -> No
         for part in parts:
             found = part.get(VALUE_COUNT) if isinstance(part, dict) else None
             if not isinstance(found, int) or found < 0 or values + found > chunk.num_values:
-                raise DamagedFile(f"its pages have more values than the {chunk.num_values} that it tells of")
+                raise DamagedFile(f"its pages have more values than the {chunk.num_values} that it states")
             values += found
 
 
@@ -201,7 +201,7 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yields these columns, in this order, in batches of at most ``count_rows`` rows."""
+        """Yields these columns, in this order, in batches of at most ``rows`` rows."""
 
     def count_rows(self, path: Path) -> int:
         """Returns the number of rows."""
@@ -314,9 +314,9 @@ def find_format(path: Path) -> Format | None:
     return next((kind for kind in FORMATS if name.endswith(kind.suffixes)), None)
 
 
-def build_row_count_error(name: str, told: int, found: int) -> ValueError:
+def build_row_count_error(name: str, stated: int, readable: int) -> ValueError:
     """Returns the error for a file whose footer and content have different numbers of rows."""
-    return ValueError(f"input: {name} says that it has {told} rows, but {found} can be read; it is damaged.")
+    return ValueError(f"input: {name} says that it has {stated} rows, but {readable} can be read; it is damaged.")
 
 
 def open_parquet(path: Path, in_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
@@ -331,14 +331,14 @@ def open_parquet(path: Path, in_dictionaries: Sequence[str] = ()) -> pq.ParquetF
 
 def _find_text_columns(file: pq.ParquetFile, names: Sequence[str]) -> tuple[list[str], bool]:
     """Returns the paths of texts in these columns, and True if all of them can be read into dictionaries."""
-    kept = [
+    columns = [
         (place, file.schema.column(place))
         for place in range(len(file.schema))
         if file.schema.column(place).path.split(".")[0] in names or file.schema.column(place).path in names
     ]
-    texts = [(place, one.path) for place, one in kept if one.physical_type == "BYTE_ARRAY"]
-    told = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
-    delta = any("DELTA" in kind for group in told for place, _ in texts for kind in group.column(place).encodings)
+    texts = [(place, one.path) for place, one in columns if one.physical_type == "BYTE_ARRAY"]
+    groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+    delta = any("DELTA" in kind for group in groups for place, _ in texts for kind in group.column(place).encodings)
     return [path for _, path in texts], not delta and all(path in names for _, path in texts)
 
 
@@ -353,7 +353,7 @@ class ZipMember(io.RawIOBase):
                 raise ValueError(f"input: expected one file in {path.name}, got {len(found)}.")
             if found[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 # Other methods decompress everything at once, however much that is.
-                raise OSError("it is packed in an uncommon way; pack it anew (deflate), or unpack it")
+                raise OSError("its compression method is not supported; compress it again (deflate), or unpack it")
             if found[0].flag_bits & 1:
                 raise OSError("it has a password; unpack it first")
             self._member = archive.open(found[0])
@@ -375,8 +375,8 @@ class ZipMember(io.RawIOBase):
         except (OSError, ValueError):
             raise
         except Exception as error:
-            # The errors of a damaged archive, from zlib.error to NotImplementedError, are up to its reader.
-            raise OSError(f"it is no archive that can be unpacked ({error or type(error).__name__})") from None
+            # A damaged archive raises errors of many types, from zlib.error to NotImplementedError.
+            raise OSError(f"it cannot be unpacked ({error or type(error).__name__})") from None
 
 
 def _open_arrow(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
@@ -394,9 +394,7 @@ def _open_arrow(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.Re
 PARQUET_MAGIC = b"PAR1"
 """First bytes of a Parquet file."""
 HADOOP_COPY_SUFFIX = "._COPYING_"
-EXPORT_ADVICE = (
-    "export the rows that are in force to a plain Parquet file first (read the table with its own reader, write it)"
-)
+EXPORT_ADVICE = "export its current rows to a plain Parquet file first (read the table with its own reader, write it)"
 
 
 def list_files(paths: Sequence[Path]) -> list[Path]:
@@ -448,7 +446,7 @@ def find_common_format(files: Sequence[Path]) -> Format:
         first, second, *_ = kinds.values()
         raise ValueError(
             f"input: {first.name} and {second.name} are files of different formats; convert them to one, or move "
-            f"some elsewhere."
+            "some elsewhere."
         )
     (found,) = kinds
     assert found is not None, "only files of a known format are listed"
@@ -471,26 +469,26 @@ def check_contents_differ(files: Iterable[Path]) -> None:
     sizes: dict[int, list[Path]] = defaultdict(list)
     for file in files:
         sizes[file.stat().st_size].append(file)
-    for alike in sizes.values():
-        if len(alike) > 1:
-            check_digests_differ((file, compute_sha256(file)) for file in alike)
+    for same_size in sizes.values():
+        if len(same_size) > 1:
+            check_digests_differ((file, compute_sha256(file)) for file in same_size)
 
 
 def check_digests_differ(digests: Iterable[tuple[Path, str]]) -> None:
     """Raises ValueError if two files have the same content: their people would count twice."""
-    seen: dict[str, Path] = {}
-    for path, known in digests:
-        if known in seen and not _is_empty(path):
+    others: dict[str, Path] = {}
+    for path, digest in digests:
+        if digest in others and not _is_empty(path):
             raise ValueError(
-                f"input: {path.name} is a copy of {seen[known].name}, whose people would count twice; remove one of "
+                f"input: {path.name} is a copy of {others[digest].name}, whose people would count twice; remove one of "
                 f"them, or put both into one file if they are of different people."
             )
-        seen.setdefault(known, path)
+        others.setdefault(digest, path)
 
 
 def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise ValueError(f"input: expected a file, got {str(path)!r}, which is none.")
+        raise ValueError(f"input: expected a file, got {str(path)!r}, which is not one.")
     if find_format(path) is None:
         known = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes)
         raise ValueError(
@@ -527,8 +525,8 @@ def _refuse_nested(path: Path, entry: Path) -> None:
             if not is_hidden(name) and find_format(Path(name)) is not None:
                 inside = (Path(room) / name).relative_to(path)
                 raise ValueError(
-                    f"input: {path.name} has files in directories of its own, such as {inside}; put all rows into one "
-                    f"file or one directory of files, or call the directories name=value."
+                    f"input: {path.name} has files in subdirectories, such as {inside}; put all rows into one "
+                    "file or one directory of files, or call the directories name=value."
                 )
 
 
@@ -546,17 +544,17 @@ def _refuse_misnamed_parquet(path: Path, entry: Path) -> None:
 
 def _check_distinct_files(files: list[Path]) -> None:
     """Raises ValueError if a file occurs twice, by a symbolic or hard link."""
-    seen: dict[tuple[int, int], Path] = {}
+    others: dict[tuple[int, int], Path] = {}
     for file in files:
         if not file.is_file():
-            raise ValueError(f"input: {file.name} is no file that can be read.")
+            raise ValueError(f"input: {file.name} cannot be read as a file.")
         status = file.stat()
         identity = status.st_dev, status.st_ino
-        if identity in seen:
+        if identity in others:
             raise ValueError(
-                f"input: {file.name} and {seen[identity].name} are the same file by two names; remove one of them."
+                f"input: {file.name} and {others[identity].name} are two names of the same file; remove one of them."
             )
-        seen[identity] = file
+        others[identity] = file
 
 
 def _is_empty(path: Path) -> bool:
@@ -576,7 +574,7 @@ ROW_QUOTE_PATTERN = re.compile(
 """Matches Arrow's message about a bad row, after which it quotes the row."""
 ERROR_HINTS = (
     ("invalid UTF8 data", "save it as UTF-8"),
-    ("incorrect header check", "it is not compressed as its name says"),
+    ("incorrect header check", "it is not compressed in the way that its name says"),
     ("Empty CSV file", "it needs a line with the names of columns, and rows"),
 )
 """Parts of Arrow's messages, and advice."""
@@ -598,7 +596,7 @@ class FileTable(Table):
         object.__setattr__(self, "paths", tuple(map(Path, (path, *more))))
         object.__setattr__(self, "delimiter", delimiter)
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise ValueError(f"input: delimiter must be one sign such as ';', got {delimiter!r}.")
+            raise ValueError(f"input: delimiter must be one character such as ';', got {delimiter!r}.")
         with self._convert_read_errors(self.paths[0]):
             check_contents_differ(self.files())
         if delimiter is not None and self.format is not TEXT:
@@ -620,8 +618,7 @@ class FileTable(Table):
     @cached_property
     def format(self) -> Format:
         """The format of all files."""
-        found = find_common_format(self.files())
-        return found
+        return find_common_format(self.files())
 
     @property
     def _reader(self) -> Format:
@@ -640,9 +637,9 @@ class FileTable(Table):
     def fingerprint(self) -> dict[str, Any]:
         """Returns size and SHA-256 of each file, in order, whatever their names and times."""
         with self._convert_read_errors(self.paths[0]):
-            known = [(path, compute_sha256(path)) for path in self.files()]
-            check_digests_differ(known)
-            return {"files": [[path.stat().st_size, told] for path, told in known]}
+            digests = [(path, compute_sha256(path)) for path in self.files()]
+            check_digests_differ(digests)
+            return {"files": [[path.stat().st_size, digest] for path, digest in digests]}
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -654,8 +651,8 @@ class FileTable(Table):
                 for piece in (
                     one for batch in self._reader.read(path, columns, rows) for one in _split_large_batch(batch)
                 ):
-                    alike = [array.cast(field.type) for array, field in zip(piece.columns, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(alike, schema=schema)
+                    arrays = [array.cast(field.type) for array, field in zip(piece.columns, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def locate_row(self, row: int) -> str:
         left = row
@@ -677,7 +674,7 @@ class FileTable(Table):
             raise ValueError(f"input: {path.name} is damaged: {error}.") from None
         except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError, zipfile.BadZipFile) as error:
             reason = ROW_QUOTE_PATTERN.sub(r"\1", " ".join(str(error).split())).rstrip(".")
-            hint = next((f"; {told}" for said, told in ERROR_HINTS if said in reason), "")
+            hint = next((f"; {advice}" for part, advice in ERROR_HINTS if part in reason), "")
             raise ValueError(f"input: cannot read {path.name}: {reason}{hint}.") from None
 
     def _check_schema(self, path: Path, names: Sequence[str], first: pa.Schema | None) -> pa.Schema:

@@ -71,20 +71,20 @@ class ValueProfile:
             gaps = value_parsing.find_missing(array, rules.gaps, numeric=True)
             self.missing += int(gaps.sum())
             array = array.filter(pa.array(~gaps))
-            found, _ = value_parsing.parse_floats(array)
-            finite = found[np.isfinite(found)]
+            numbers, _ = value_parsing.parse_floats(array)
+            finite = numbers[np.isfinite(numbers)]
             if finite.size:
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
         else:
             array = array.filter(pa.array(~value_parsing.find_missing(array, rules.gaps, numeric=False)))
             self.all_numbers = self.all_numbers and not len(array)
-        told = value_parsing.trim(value_parsing.format_labels(array))
-        told = pc.replace_substring_regex(told, value_parsing.INTEGER_PATTERN, r"\1")
+        texts = value_parsing.trim(value_parsing.format_labels(array))
+        texts = pc.replace_substring_regex(texts, value_parsing.INTEGER_PATTERN, r"\1")
         self.count += len(array)
-        days = pc.match_substring_regex(told, DATE_PATTERN)
+        days = pc.match_substring_regex(texts, DATE_PATTERN)
         self.all_dates = self.all_dates and bool(pc.all(days).as_py() in (True, None))
         self.any_dates = self.any_dates or bool(pc.any(days).as_py())
-        self._count_labels({each["values"]: each["counts"] for each in pc.value_counts(told).to_pylist()})
+        self._count_labels({each["values"]: each["counts"] for each in pc.value_counts(texts).to_pylist()})
 
     @staticmethod
     def _are_numbers(array: pa.Array, rules: Rules) -> bool:
@@ -113,7 +113,7 @@ class ValueProfile:
     def count_rare(self, rows: int) -> int:
         """Returns the number of distinct values that occur in fewer than this many rows."""
         assert self.labels is not None, "they were counted"
-        return sum(held < rows for held in self.labels.values())
+        return sum(count_of_rows < rows for count_of_rows in self.labels.values())
 
     @property
     def is_enumerable(self) -> bool:
@@ -278,8 +278,7 @@ class Preview:
         safe = ", ".join(option for name, option in DOMAIN_OPTIONS.items() if name in self.settings_from_data)
         return (
             f"{self.title} has {self.users:,} users. Its {' and '.join(self.settings_from_data)} were read from the "
-            f"data: that is a "
-            f"release of its own, which no ε covers; give what is public by {safe} to be safe."
+            f"data: that is a release of its own, which no ε covers; to be safe, give public ones by {safe}."
         )
 
 
@@ -329,66 +328,75 @@ def preview(
     names = check_column_names(columns)
     table = open_input(data, names, user, rows_per_user, delimiter, gather)
     names = table.choose_columns(names)
-    sights = _profile_columns(table, names, rules)
-    numeric = [sight.values.all_numbers for sight in sights]
-    present = _check_rows(table, names, sights)
+    profiles = _profile_columns(table, names, rules)
+    numeric = [profile.values.all_numbers for profile in profiles]
+    rows = _check_rows(table, names, profiles)
     if rules.drops_rows:
-        own = (user,) if gather and user is not None else ()
-        table = CompleteRowsTable(table, (*names, *own), (*numeric, *(False for _ in own)), rules.gaps)
-        present = table.selection.used
+        user_columns = (user,) if gather and user is not None else ()
+        table = CompleteRowsTable(
+            table, (*names, *user_columns), (*numeric, *(False for _ in user_columns)), rules.gaps
+        )
+        rows = table.selection.used
     if gather and user is not None:
         table = GroupedByUserTable(table, user)
-        sights = _profile_columns(table, names, rules)
-        present = sights[0].rows
-    chosen = _suggest_task(names, sights) if task is None else task.strip().lower().replace("_", "-").replace(" ", "-")
-    looked = _DomainReader(
-        table.title, names, sights, rules, present, 1 if gather else table.per_person, domain_from_data
+        profiles = _profile_columns(table, names, rules)
+        rows = profiles[0].rows
+    task_name = (
+        _suggest_task(names, profiles) if task is None else task.strip().lower().replace("_", "-").replace(" ", "-")
     )
-    known = replace(given or TaskOptions(), called=names if len(names) > 1 else ())
-    filled = looked.complete_options(chosen, known)
+    reader = _DomainReader(
+        table.title, names, profiles, rules, rows, 1 if gather else table.per_person, domain_from_data
+    )
+    known_options = replace(given or TaskOptions(), called=names if len(names) > 1 else ())
+    completed = reader.complete_options(task_name, known_options)
     return Preview(
-        table.title, present, chosen, filled, _list_settings_from_data(known, filled), looked.warnings(filled)
+        table.title,
+        rows,
+        task_name,
+        completed,
+        _list_settings_from_data(known_options, completed),
+        reader.warnings(completed),
     )
 
 
 def _profile_columns(table: Table, names: tuple[str, ...], rules: Rules) -> list[ColumnProfile]:
-    sights = [ColumnProfile(rules) for _ in names]
+    profiles = [ColumnProfile(rules) for _ in names]
     for batch in table.read(names, READ_ROWS):
-        for sight, array in zip(sights, batch.columns, strict=True):
-            sight.update(array)
-    return sights
+        for profile, array in zip(profiles, batch.columns, strict=True):
+            profile.update(array)
+    return profiles
 
 
-def _check_rows(table: Table, names: tuple[str, ...], sights: list[ColumnProfile]) -> int:
+def _check_rows(table: Table, names: tuple[str, ...], profiles: list[ColumnProfile]) -> int:
     """Returns the number of rows; raises ValueError if there are none, or a column has no value."""
-    rows = sights[0].rows
+    rows = profiles[0].rows
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    empty = [name for name, sight in zip(names, sights, strict=True) if sight.missing == rows]
+    empty = [name for name, profile in zip(names, profiles, strict=True) if profile.missing == rows]
     if empty:
         raise ValueError(f"input: no row of {table.title} has a value in column {empty[0]!r}.")
     return rows
 
 
-def _suggest_task(names: tuple[str, ...], sights: list[ColumnProfile]) -> str:
+def _suggest_task(names: tuple[str, ...], profiles: list[ColumnProfile]) -> str:
     """Returns the task that such columns are usually for."""
-    numbers = [sight.values.all_numbers for sight in sights]
-    if len(sights) > 1:
-        if len(sights) == 2 and {find_axis(name) for name in names} == {"x", "y"}:
+    numbers = [profile.values.all_numbers for profile in profiles]
+    if len(profiles) > 1:
+        if len(profiles) == 2 and {find_axis(name) for name in names} == {"x", "y"}:
             return "location"
         if all(numbers):
             return "vector-mean"
-        if len(sights) == 2 and numbers == [False, True]:
+        if len(profiles) == 2 and numbers == [False, True]:
             return "key-value"
-        raise ValueError(f"{ERROR_PREFIX}: these columns suggest no task; name it by --task.")
-    (sight,) = sights
-    if sight.has_lists:
-        return "key-value" if sight.only_pairs else "set-valued"
-    if sight.values.all_booleans:
+        raise ValueError(f"{ERROR_PREFIX}: these columns suggest no task; name one with --task.")
+    (profile,) = profiles
+    if profile.has_lists:
+        return "key-value" if profile.only_pairs else "set-valued"
+    if profile.values.all_booleans:
         return "count"
-    if sight.values.all_numbers:
+    if profile.values.all_numbers:
         return "mean"
-    return "range-queries" if sight.values.all_dates else "frequency"
+    return "range-queries" if profile.values.all_dates else "frequency"
 
 
 @dataclass(frozen=True)
@@ -407,7 +415,7 @@ class _DomainReader:
 
     def complete_options(self, task: str, given: TaskOptions) -> TaskOptions:
         """Returns the given settings, completed from the profiles."""
-        ways: dict[str, Callable[[TaskOptions], TaskOptions]] = {
+        readers: dict[str, Callable[[TaskOptions], TaskOptions]] = {
             "frequency": self._read_labels,
             "range-queries": self._read_ordered_labels,
             "counts-over-time": self._read_ordered_labels,
@@ -421,17 +429,21 @@ class _DomainReader:
             "vector-mean": self._read_vector_ranges,
             "location": self._read_map_edges,
         }
-        return ways[task](given) if task in ways else given
+        return readers[task](given) if task in readers else given
 
-    def warnings(self, filled: TaskOptions) -> tuple[str, ...]:
+    def warnings(self, completed: TaskOptions) -> tuple[str, ...]:
         """Returns warnings about missing values that `collect` refuses, and about categories that look like them."""
-        found = []
-        if self.rules.missing == REFUSE and any(sight.missing or sight.values.missing for sight in self.profiles):
-            found.append("Some rows have no value, and collect will refuse them: say what becomes of them (--missing).")
-        for text in filled.labels or ():
+        warnings_found = []
+        if self.rules.missing == REFUSE and any(profile.missing or profile.values.missing for profile in self.profiles):
+            warnings_found.append(
+                "Some rows have no value, and collect will refuse them; choose a treatment with --missing."
+            )
+        for text in completed.labels or ():
             if text.casefold() in COMMON_MISSING_TEXTS:
-                found.append(f"One category is {text!r}: if that stands for no value, add --gap {text} and --missing.")
-        return tuple(found)
+                warnings_found.append(
+                    f"One category is {text!r}: if it stands for a missing value, add --gap {text} and --missing."
+                )
+        return tuple(warnings_found)
 
     def _pair_value_profiles(self) -> list[ColumnProfile]:
         """Returns the profiles of the numbers in pairs."""
@@ -442,30 +454,28 @@ class _DomainReader:
     def _read_labels(self, given: TaskOptions, steps: bool = False) -> TaskOptions:
         if given.domain is not None or given.categories is not None:
             return given
-        seen = self.profiles[0].values
-        if seen.labels is None:
+        values = self.profiles[0].values
+        if values.labels is None:
             raise self._build_too_many_error(f"more than {MAX_DISTINCT_VALUES:,} different values", "")
-        if not (steps and seen.is_enumerable) and not self.accepts_rare_values:
-            self._check_common(seen)
-        if steps and seen.any_dates and not seen.all_dates:
+        if not (steps and values.is_enumerable) and not self.accepts_rare_values:
+            self._check_common(values)
+        if steps and values.any_dates and not values.all_dates:
             raise ValueError(
                 f"{ERROR_PREFIX}: column {self.names[0]!r} of {self.title} has days such as 2026-01-31 and other "
-                f"texts, which "
-                f"have no order; write all days in this form."
+                "texts, which have no order; write all days in this form."
             )
-        told = seen.list_steps() if steps else seen.sorted_values()
-        unseen = sum(map(value_parsing.is_refused_name, told))
-        if unseen:
+        labels = values.list_steps() if steps else values.sorted_values()
+        invisible = sum(map(value_parsing.is_refused_name, labels))
+        if invisible:
             raise ValueError(
-                f"{ERROR_PREFIX}: column {self.names[0]!r} has {unseen:,} different values with control characters or "
-                f"others "
-                f"that cannot be seen; clean them, or give the categories by --categories FILE."
+                f"{ERROR_PREFIX}: column {self.names[0]!r} has {invisible:,} different values with control characters "
+                "or others that cannot be seen; clean them, or give the categories by --categories FILE."
             )
         if self.rules.missing == CATEGORY and not steps:
-            told = (*told, MISSING_CATEGORY)
-        return replace(given, labels=told)
+            labels = (*labels, MISSING_CATEGORY)
+        return replace(given, labels=labels)
 
-    def _check_common(self, seen: ValueProfile) -> None:
+    def _check_common(self, values: ValueProfile) -> None:
         """Raises ValueError if the categories would reveal what single people typed, or who they are.
 
         A value held by fewer than ten people reveals something about each of them, by the standard of statistical
@@ -474,11 +484,11 @@ class _DomainReader:
         typed once. A public list of options has rare ones, too, but most are common as soon as there are enough people.
         Names, addresses and ids show in fewer rows already: most of them belong to one person.
         """
-        assert seen.labels is not None, "they were counted"
-        count, most = len(seen.labels), len(seen.labels) / 2
-        if count > MAX_UNIQUE_VALUES and seen.count_rare(self.per_person + 1) > most:
+        assert values.labels is not None, "they were counted"
+        count, most = len(values.labels), len(values.labels) / 2
+        if count > MAX_UNIQUE_VALUES and values.count_rare(self.per_person + 1) > most:
             raise self._build_too_many_error(f"{count:,} different values", ", most of them one person's alone")
-        if count > MAX_REVIEWABLE_VALUES and seen.count_rare(MIN_PEOPLE_PER_VALUE * self.per_person) > most:
+        if count > MAX_REVIEWABLE_VALUES and values.count_rare(MIN_PEOPLE_PER_VALUE * self.per_person) > most:
             raise self._build_too_many_error(
                 f"{count:,} different values", f", most of them of fewer than {MIN_PEOPLE_PER_VALUE} people"
             )
@@ -488,9 +498,8 @@ class _DomainReader:
         kind = "--bits 48" if self.profiles[0].values.all_numbers else "--strings 64"
         return ValueError(
             f"{ERROR_PREFIX}: column {self.names[0]!r} has {found} in {self.rows:,} rows{rare}, and categories stand "
-            f"in the "
-            f"plan, a public file that everybody reads; find the common ones by `shuffledp plan --task heavy-hitters "
-            f"{kind}`, give a public list by --categories FILE{insisting}."
+            "in the plan, a public file that everybody reads; find the common ones by `shuffledp plan --task "
+            f"heavy-hitters {kind}`, give a public list by --categories FILE{insisting}."
         )
 
     def _read_ordered_labels(self, given: TaskOptions) -> TaskOptions:
@@ -500,10 +509,10 @@ class _DomainReader:
         longest = max(1, self.profiles[0].max_entries)
         return given if given.items is not None else replace(given, items=longest)
 
-    def _read_range(self, given: TaskOptions, sights: Sequence[ColumnProfile]) -> TaskOptions:
+    def _read_range(self, given: TaskOptions, profiles: Sequence[ColumnProfile]) -> TaskOptions:
         if given.low and given.high:
             return given
-        (low, high), *_ = self._read_rounded_ranges(sights)
+        (low, high), *_ = self._read_rounded_ranges(profiles)
         return replace(given, low=given.low or (low,), high=given.high or (high,))
 
     def _read_vector_ranges(self, given: TaskOptions) -> TaskOptions:
@@ -523,18 +532,18 @@ class _DomainReader:
             raise ValueError(
                 f"{ERROR_PREFIX}: give the map's edges, or columns called x and y, or latitude and longitude."
             )
-        seen = dict(zip(EDGES, (*ends["x"], *ends["y"]), strict=True))
+        edges = dict(zip(EDGES, (*ends["x"], *ends["y"]), strict=True))
         degrees = all(name.strip().casefold() in DEGREE_COLUMN_NAMES for name in self.names)
         if degrees:
-            seen["south"], seen["north"] = max(-90.0, seen["south"]), min(90.0, seen["north"])
-        unknown = {name: value for name, value in seen.items() if getattr(given, name) is None}
+            edges["south"], edges["north"] = max(-90.0, edges["south"]), min(90.0, edges["north"])
+        unknown = {name: value for name, value in edges.items() if getattr(given, name) is None}
         return replace(given, **unknown, degrees=given.degrees or degrees or None)  # type: ignore[arg-type]
 
-    def _read_rounded_ranges(self, sights: Sequence[ColumnProfile]) -> list[tuple[float, float]]:
-        for name, sight in zip(self.names, sights, strict=False):
-            if not sight.values.all_numbers or not sight.values.low <= sight.values.high:
-                raise ValueError(f"{ERROR_PREFIX}: column {name!r} of {self.title} holds values that are no numbers.")
-        return [sight.values.rounded_range() for sight in sights]
+    def _read_rounded_ranges(self, profiles: Sequence[ColumnProfile]) -> list[tuple[float, float]]:
+        for name, profile in zip(self.names, profiles, strict=False):
+            if not profile.values.all_numbers or not profile.values.low <= profile.values.high:
+                raise ValueError(f"{ERROR_PREFIX}: column {name!r} of {self.title} holds values that are not numbers.")
+        return [profile.values.rounded_range() for profile in profiles]
 
 
 def _list_settings_from_data(before: TaskOptions, after: TaskOptions) -> tuple[str, ...]:

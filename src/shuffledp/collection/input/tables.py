@@ -1,6 +1,6 @@
 """Views of input tables: rows per user, samples, rows grouped by user, rows with values, data in memory.
 
-The rows per user are bounded in bounded memory: besides one bit per row, user ids are sorted in runs, on disk if there
+The rows per user are limited in bounded memory: besides one bit per row, user ids are sorted in runs, on disk if there
 are many.
 """
 
@@ -30,7 +30,7 @@ from shuffledp.sampling import random_sources
 from shuffledp.sampling.random_sources import BLOCK_BYTES, KEY_BYTES, WORD_RANGE, KeyedSource
 from shuffledp.storage import sorting
 from shuffledp.tasks.column_reader import ColumnReader
-from shuffledp.tasks.value_parsing import decode_string_views, find_missing_rows
+from shuffledp.tasks.value_parsing import decode_string_views, find_missing, find_missing_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # --- Hashed user ids ---
 #
-# Ids are hashed under a secret key of this process: equal ids stay equal, and nobody else can tell whose they are. They
+# Ids are hashed under a secret key of this process: equal ids stay equal, and nobody else can link them to people. They
 # are compared, sorted and, if memory is too small, written to disk in this form only.
 
 
@@ -75,7 +75,7 @@ class IdHash:
         texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary,
                  pa.types.is_large_binary, pa.types.is_fixed_size_binary)  # fmt: skip
         if not any(is_kind(ids.type) for is_kind in texts):
-            raise self._build_error(f"expected texts or whole numbers that say whose each row is, got {ids.type}")
+            raise self._build_error(f"expected texts or whole numbers that identify users, got {ids.type}")
         return self._hash_texts(ids)
 
     def _build_error(self, sentence: str) -> ValueError:
@@ -120,8 +120,8 @@ class IdHash:
 def _extract_windows(content: Bytes, starts: np.ndarray, lengths: np.ndarray, width: int) -> Bytes:
     """Returns ``width`` bytes from each start, with zeros after the end."""
     places = np.arange(width)
-    found = content[np.minimum(starts[:, None] + places, len(content) - 1)]
-    return np.where(places < lengths[:, None], found, np.uint8(0))
+    window = content[np.minimum(starts[:, None] + places, len(content) - 1)]
+    return np.where(places < lengths[:, None], window, np.uint8(0))
 
 
 READ_ROWS = 1 << 17
@@ -154,9 +154,9 @@ class RowSelection:
 
         place = 0
         for batch in batches:
-            kept = self.slice_mask(place, place + len(batch))
+            mask = self.slice_mask(place, place + len(batch))
             place += len(batch)
-            yield batch.filter(pa.array(kept))
+            yield batch.filter(pa.array(mask))
         if place != self.rows:
             raise build_changed_error(self.rows)
 
@@ -166,12 +166,10 @@ class RowSelection:
 
 
 @dataclass(frozen=True, eq=False)
-class RowsPerUserTable(Table):
-    """The first rows of each user of a table, at most ``max_rows``; ids are read only to count rows per user."""
+class TableView(Table):
+    """A view of another table, which answers all questions that the view does not."""
 
     source: Table
-    user: str
-    max_rows: int
 
     @property
     def title(self) -> str:
@@ -180,6 +178,43 @@ class RowsPerUserTable(Table):
     @property
     def place(self) -> str:
         return self.source.place
+
+    @property
+    def per_person(self) -> int:
+        return self.source.per_person
+
+    @property
+    def has_user_ids(self) -> bool:
+        return self.source.has_user_ids
+
+    def names(self) -> list[str]:
+        return self.source.names()
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.source.fingerprint()
+
+    def count_rows(self, used: int) -> RowCount:
+        return self.source.count_rows(used)
+
+
+class SelectedRowsTable(TableView):
+    """Some rows of a table."""
+
+    selection: RowSelection
+
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self.selection.filter_batches(self.source.read(columns, rows))
+
+    def locate_row(self, row: int) -> str:
+        return self.source.locate_row(self.selection.find_row(row))
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPerUserTable(SelectedRowsTable):
+    """The first rows of each user of a table, at most ``max_rows``; ids are read only to count rows per user."""
+
+    user: str
+    max_rows: int
 
     @property
     def per_person(self) -> int:
@@ -197,19 +232,15 @@ class RowsPerUserTable(Table):
         return {**self.source.fingerprint(), "user": self.user, "rows_per_user": self.max_rows}
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        if self.user in columns:
-            raise ValueError(f"input: the column of the users, {self.user!r}, is not collected; choose another column.")
-        yield from self.selection.filter_batches(self.source.read(columns, rows))
-
-    def locate_row(self, row: int) -> str:
-        return self.source.locate_row(self.selection.find_row(row))
+        _check_not_user_column(columns, self.user)
+        yield from super().read(columns, rows)
 
     def count_rows(self, used: int) -> RowCount:
-        chosen = self.selection
-        return RowCount(used, chosen.rows - chosen.used, chosen.users, self.max_rows)
+        selection = self.selection
+        return RowCount(used, selection.rows - selection.used, selection.users, self.max_rows)
 
     @cached_property
-    def selection(self) -> RowSelection:
+    def selection(self) -> RowSelection:  # type: ignore[override]
         """The selected rows, computed on first use from one pass over the ids."""
         with tempfile.TemporaryDirectory(prefix="shuffledp-users-") as room:
             return self._select_rows(Path(room))
@@ -236,9 +267,14 @@ class RowsPerUserTable(Table):
         return RowSelection(bits, total, used, users)
 
 
+def _check_not_user_column(columns: Sequence[str], user: str) -> None:
+    if user in columns:
+        raise ValueError(f"input: the column of the users, {user!r}, is not collected; choose another column.")
+
+
 def build_changed_error(rows: int) -> ValueError:
     """Returns the error for rows that differ from those of the first pass."""
-    return ValueError(f"input: expected {rows} rows as at the first look; the file has changed since.")
+    return ValueError(f"input: expected {rows} rows as in the first pass; the file has changed since.")
 
 
 def _sort_records(records: Iterator[Bytes], room: Path) -> Iterator[Bytes]:
@@ -290,15 +326,14 @@ SAMPLE_STREAM = WORD_RANGE - 2
 
 
 @dataclass(frozen=True, eq=False)
-class SampledTable(Table):
+class SampledTable(SelectedRowsTable):
     """A secret sample of a table's rows: the same rows for the same key, whichever engine reads them."""
 
-    source: Table
     selection: RowSelection
 
     @classmethod
     def draw(cls, table: Table, rows: int, schedule: Participation, key: bytes) -> Self:
-        """Draws as many rows as the schedule says, or each row by a coin flip."""
+        """Draws the planned number of rows, or each row by a coin flip."""
 
         def begin() -> KeyedSource:
             return KeyedSource(key, SAMPLE_STREAM)
@@ -309,63 +344,29 @@ class SampledTable(Table):
             bits = random_sources.draw_poisson_sample(begin(), rows, schedule.rate)
         used = int(np.bitwise_count(bits).sum())
         if used == 0:
-            raise ValueError("input: the coins drew nobody; nothing was collected, and a new collection draws anew.")
+            raise ValueError(
+                "input: the coin flips drew nobody; nothing was collected, and a new collection flips again."
+            )
         return cls(table, RowSelection(bits, rows, used, used))
-
-    @property
-    def title(self) -> str:
-        return self.source.title
-
-    @property
-    def place(self) -> str:
-        return self.source.place
-
-    @property
-    def per_person(self) -> int:
-        return self.source.per_person
-
-    @property
-    def has_user_ids(self) -> bool:
-        return self.source.has_user_ids
 
     @property
     def sample_size(self) -> int:
         """The number of rows in the sample."""
         return self.selection.used
 
-    def names(self) -> list[str]:
-        return self.source.names()
-
-    def fingerprint(self) -> dict[str, Any]:
-        return self.source.fingerprint()
-
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from self.selection.filter_batches(self.source.read(columns, rows))
-
-    def locate_row(self, row: int) -> str:
-        return self.source.locate_row(self.selection.find_row(row))
-
-    def count_rows(self, used: int) -> RowCount:
-        return self.source.count_rows(used)
-
 
 # --- Rows grouped by user ---
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedByUserTable(Table):
+class GroupedByUserTable(TableView):
     """One row of lists for each user of a table, in order of first appearance; its columns are held in memory."""
 
-    source: Table
     user: str
 
     @property
-    def title(self) -> str:
-        return self.source.title
-
-    @property
-    def place(self) -> str:
-        return self.source.place
+    def per_person(self) -> int:
+        return 1
 
     @property
     def has_user_ids(self) -> bool:
@@ -381,17 +382,14 @@ class GroupedByUserTable(Table):
     def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        if self.user in columns:
-            raise ValueError(f"input: the column of the users, {self.user!r}, is not collected; choose another column.")
-        found = pa.Table.from_batches(self._read_with_users([*columns, self.user]))
-        grouped = found.group_by(self.user, use_threads=False).aggregate([(name, "list") for name in columns])
-        gathered = grouped.select([f"{name}_list" for name in columns]).rename_columns(list(columns))
-        yield from gathered.combine_chunks().to_batches(max_chunksize=rows)
+        _check_not_user_column(columns, self.user)
+        table = pa.Table.from_batches(self._read_with_users([*columns, self.user]))
+        groups = table.group_by(self.user, use_threads=False).aggregate([(name, "list") for name in columns])
+        lists = groups.select([f"{name}_list" for name in columns]).rename_columns(list(columns))
+        yield from lists.combine_chunks().to_batches(max_chunksize=rows)
 
     def _read_with_users(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yields all rows; raises ValueError if a row has no user."""
-        from shuffledp.tasks.value_parsing import find_missing
-
         for batch in self.source.read(columns, READ_ROWS):
             missing = int(find_missing(batch.column(len(columns) - 1), (), numeric=False).sum())
             if missing:
@@ -402,7 +400,7 @@ class GroupedByUserTable(Table):
             yield batch
 
     def locate_row(self, row: int) -> str:
-        return f"{self.title}, the user who comes as number {row + 1:,}"
+        return f"{self.title}, user number {row + 1:,} in order of appearance"
 
     def count_rows(self, used: int) -> RowCount:
         before = self.source.count_rows(used)
@@ -440,14 +438,13 @@ class MemoryTable(Table):
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns a hash of each column's buffers, however they are divided."""
-        each = {name: fingerprint_column(column) for name, column in self.columns.items()}
-        # A single column has no name here, for compatibility with older fingerprints.
-        known = next(iter(each.values())) if len(each) == 1 else {"columns": each}
-        return known | (
-            {"others": {name: fingerprint_column(column) for name, column in self.id_columns.items()}}
-            if self.id_columns
-            else {}
+        columns, ids = (
+            {name: fingerprint_column(column) for name, column in group.items()}
+            for group in (self.columns, self.id_columns)
         )
+        # A single column has no name here, for compatibility with older fingerprints.
+        fingerprint = next(iter(columns.values())) if len(columns) == 1 else {"columns": columns}
+        return fingerprint | ({"others": ids} if ids else {})
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -460,13 +457,13 @@ def fingerprint_column(column: pa.ChunkedArray) -> dict[str, Any]:
     """Returns a fingerprint of a column that changes if one of its values does."""
     import pyarrow as pa
 
-    known = hashlib.sha256()
+    digest = hashlib.sha256()
     schema = pa.schema([pa.field("column", column.type)])
     for piece in rechunk(iter(column.chunks), FINGERPRINT_BATCH_ROWS, None):
         # Concatenating makes a copy without the memory around it.
         alone = pa.concat_arrays([piece.slice(0, 0), piece])
-        known.update(pa.RecordBatch.from_arrays([alone], schema=schema).serialize())
-    return {"rows": len(column), "type": str(column.type), "sha256": known.hexdigest()}
+        digest.update(pa.RecordBatch.from_arrays([alone], schema=schema).serialize())
+    return {"rows": len(column), "type": str(column.type), "sha256": digest.hexdigest()}
 
 
 def read_memory_table(data: Any, columns: tuple[str, ...], user: str | None) -> MemoryTable:
@@ -485,9 +482,9 @@ def read_memory_table(data: Any, columns: tuple[str, ...], user: str | None) -> 
         wanted: tuple[str | None, ...] = columns or (None,)
         if user is None:
             return MemoryTable(dict(_read_column(data, name) for name in wanted))
-        others = [one for one in _list_column_names(data) if one != user]
-        found = dict(_read_column(data, _choose_column(others, name)) for name in wanted)
-        return MemoryTable(found, dict([_read_column(data, user)]))
+        names = [name for name in _list_column_names(data) if name != user]
+        values = dict(_read_column(data, _choose_column(names, name)) for name in wanted)
+        return MemoryTable(values, dict([_read_column(data, user)]))
     except pa.ArrowException as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"input: cannot read the data: {reason}.") from None
@@ -512,8 +509,8 @@ def _read_column(data: Any, column: str | None) -> tuple[str, pa.ChunkedArray]:
     if _is_tabular(data):
         name = _choose_column(_list_column_names(data), column)
         # Only this column: others may have types that Arrow does not support.
-        one = data.select([name]) if isinstance(data, pa.Table | pa.RecordBatch) else data[[name]]
-        return name, _decode_column(pa.table(one)[name])
+        column_data = data.select([name]) if isinstance(data, pa.Table | pa.RecordBatch) else data[[name]]
+        return name, _decode_column(pa.table(column_data)[name])
     if isinstance(data, pa.Array):
         return _find_column_name(data, column), _decode_column(pa.chunked_array([data]))
     known = isinstance(data, pa.ChunkedArray) or hasattr(data, "__arrow_c_stream__")
@@ -569,53 +566,23 @@ def _decode_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @dataclass(frozen=True, eq=False)
-class CompleteRowsTable(Table):
+class CompleteRowsTable(SelectedRowsTable):
     """The rows that have a value in every column that is read, decided for each row independently of the others.
 
     Their number is public, as the number of users is.
     """
 
-    source: Table
     columns: Sequence[str]
     numeric: Sequence[bool]
     """True for columns in which a text such as "nan" is a missing value."""
     gaps: tuple[str, ...] = ()
     """Texts that stand for a missing value in any column."""
 
-    @property
-    def title(self) -> str:
-        return self.source.title
-
-    @property
-    def place(self) -> str:
-        return self.source.place
-
-    @property
-    def per_person(self) -> int:
-        return self.source.per_person
-
-    @property
-    def has_user_ids(self) -> bool:
-        return self.source.has_user_ids
-
-    def names(self) -> list[str]:
-        return self.source.names()
-
-    def fingerprint(self) -> dict[str, Any]:
-        return self.source.fingerprint()
-
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from self.selection.filter_batches(self.source.read(columns, rows))
-
-    def locate_row(self, row: int) -> str:
-        return self.source.locate_row(self.selection.find_row(row))
-
     def count_rows(self, used: int) -> RowCount:
-        found = self.selection
-        return replace(self.source.count_rows(used), dropped=found.rows - found.used)
+        return replace(self.source.count_rows(used), dropped=self.selection.rows - self.selection.used)
 
     @cached_property
-    def selection(self) -> RowSelection:
+    def selection(self) -> RowSelection:  # type: ignore[override]
         """The selected rows, computed on first use from one pass over the columns."""
         bits: list[Bytes] = []
         left = np.zeros(0, dtype=np.bool_)
@@ -683,18 +650,18 @@ def open_input(
 
 def prepare_table(table: Table, column: ColumnReader, user: str | None, gather: bool) -> Table:
     """Drops rows without a value if the column's rules say so, and groups rows by user if ``gather`` is set."""
-    rules, own = column.rules, (user,) if gather and user is not None else ()
-    present = table
+    rules, user_columns = column.rules, (user,) if gather and user is not None else ()
+    complete = table
     if rules.drops_rows:
-        present = CompleteRowsTable(
-            table, (*column.names, *own), (*column.numeric_columns, *(False for _ in own)), rules.gaps
+        complete = CompleteRowsTable(
+            table, (*column.names, *user_columns), (*column.numeric_columns, *(False for _ in user_columns)), rules.gaps
         )
     if not gather:
-        return present
+        return complete
     if not column.task.takes_lists:
-        raise ValueError(f"input: the task {column.task.name!r} takes no lists into which rows could be gathered.")
-    assert user is not None, "table_of has looked"
-    return GroupedByUserTable(present, user)
+        raise ValueError(f"input: the task {column.task.name!r} takes no lists; leave out gather (--gather).")
+    assert user is not None, "open_input has checked this"
+    return GroupedByUserTable(complete, user)
 
 
 def _are_paths(data: Any) -> bool:
@@ -702,15 +669,15 @@ def _are_paths(data: Any) -> bool:
     return isinstance(data, list | tuple) and all(isinstance(each, str | os.PathLike) for each in data)
 
 
-def open_files(given: Sequence[str | os.PathLike[str]], delimiter: str | None = None) -> FileTable:
+def open_files(paths_given: Sequence[str | os.PathLike[str]], delimiter: str | None = None) -> FileTable:
     """Opens paths, patterns such as ``data/*.csv``, or "-", which is standard input."""
-    paths = [path for each in given for path in _expand_pattern(os.fspath(each))]
+    paths = [path for each in paths_given for path in _expand_pattern(os.fspath(each))]
     if not paths:
         raise ValueError("input: expected the path of a file or a directory, got none.")
     if STANDARD_INPUT not in paths:
         return FileTable(*paths, delimiter=delimiter)
     if len(paths) > 1:
-        raise ValueError("input: standard input does not go with files beside it; give one of them.")
+        raise ValueError("input: expected standard input or files, got both; give one of them.")
     return _copy_standard_input(delimiter)
 
 
@@ -718,10 +685,10 @@ def _expand_pattern(path: str) -> list[str]:
     """Returns the files that match a pattern, in order; an existing path is not a pattern."""
     if path == STANDARD_INPUT or os.path.lexists(path) or not glob.has_magic(path):
         return [path]
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
+    paths = sorted(glob.glob(path, recursive=True))
+    if not paths:
         raise ValueError(f"input: no file matches {path!r}.")
-    return found
+    return paths
 
 
 def _copy_standard_input(delimiter: str | None) -> FileTable:

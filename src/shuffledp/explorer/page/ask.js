@@ -1,4 +1,4 @@
-// Questions to the interface beside this page: quick ones one after the other, long ones with progress.
+// Requests to the JSON interface of the server: quick ones one after the other, long ones with progress.
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -23,14 +23,14 @@ async function sentence(answer) {
   }
 }
 
-/** The document of one command. */
+/** Returns the answer of one operation. */
 export async function ask(operation, given, signal) {
   const answer = await post(operation, given, "application/json", signal);
   if (!answer.ok) throw new Refused(await sentence(answer));
   return answer.json();
 }
 
-/** The same, told how far it is and what is known first; aborting the signal ends the work. */
+/** The same, with progress and early parts of the answer; aborting the signal cancels the computation. */
 export async function follow(operation, given, heard, signal, known = () => {}) {
   const answer = await post(operation, given, "application/x-ndjson", signal);
   if (!answer.ok) throw new Refused(await sentence(answer));
@@ -38,7 +38,7 @@ export async function follow(operation, given, heard, signal, known = () => {}) 
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Refused("The answer broke off; is `shuffledp web` still running?");
+    if (done) throw new Refused("The answer is incomplete; is `shuffledp web` still running?");
     text += value;
     const lines = text.split("\n");
     text = lines.pop();
@@ -54,7 +54,7 @@ export async function follow(operation, given, heard, signal, known = () => {}) 
 
 export const get = async (path) => (await fetch(`api/${path}`)).json();
 
-/** Runs the newest question only: what was asked meanwhile and is no longer wanted is dropped, never piled up. */
+/** Runs only the newest request: those that were superseded while another one ran are dropped. */
 export class Latest {
   constructor(work) {
     this.work = work;

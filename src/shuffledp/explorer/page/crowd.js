@@ -1,4 +1,4 @@
-// Crowds of people who chose different protection, and surveys of several questions.
+// Mixed populations, whose groups chose different local ε, and surveys of several questions.
 
 import { Latest, ask } from "./ask.js";
 import { conditions, down, grouped, h, num, plain, table, typed, up } from "./dom.js";
@@ -12,7 +12,7 @@ export const crowd = {
   tab: "Crowds", shares: "crowd",
   defaults: { what: "crowd", mechanism: "krr", options: "16", groups: "1:50000;4:50000", opt_outs: "0", delta: "1e-8", questions: "frequency:city:1:domain=16;mean:age:1:low=0,high=100", users: "100000", epsilon: "1" },
   title: "Mixed crowds, several questions",
-  lead: "People who choose different local ε hide each other, too. And one person can answer several questions under one promise.",
+  lead: "People who choose different local ε hide each other, too. One person can also answer several questions under one guarantee.",
   fields(frame) {
     const state = frame.state, set = frame.set, survey = state.what === "survey";
     const kinds = segments("What", [["crowd", "Mixed crowd"], ["survey", "Several questions"]], state.what, (what) => { state.what = what; location.hash = `crowd?what=${what}`; });
@@ -34,7 +34,7 @@ export const crowd = {
     return survey
       ? [kinds, ...groups, add, slider("users", "Users", { value: state.users, low: 100, high: 1e9, log: true, set }), slider("epsilon", "Central ε of all answers", { value: state.epsilon, low: 0.05, high: 4, step: 0.05, set }), slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-3, log: true, set })]
       : [kinds, choice("mechanism", "Everybody runs", { value: state.mechanism, groups: [[null, MIXING.map((one) => [one, one])]], set }), number("options", "Options", { value: state.options, set }), ...groups, add,
-        number("opt_outs", "Opt-outs", { value: state.opt_outs, set, hint: "They send messages that depend on nothing, and hide the others." }), slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-3, log: true, set })];
+        number("opt_outs", "Opt-outs", { value: state.opt_outs, set, hint: "They send messages that depend on no value and hide the others." }), slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-3, log: true, set })];
   },
   parts(frame) {
     answer = h("section", { cls: "card", "aria-live": "polite", "aria-label": "Each group" }, waiting());
@@ -44,7 +44,7 @@ export const crowd = {
       answer.classList.toggle("stale", !found);
       if (found) grouped_(frame, found);
     });
-    planned = working(frame, "plan", surveyed, h("p", { cls: "say", text: "Each question is planned by itself and together with the others; the best ways to split the promise are ranked." }));
+    planned = working(frame, "plan", surveyed, h("p", { cls: "say", text: "Each question is planned by itself and together with the others; the best ways to split the privacy budget are ranked." }));
     if (frame.state.what !== "survey") return [answer, take];
     const start = h("button", { type: "button", cls: "first", id: "survey", text: "Plan the survey", onclick: () => planned.run(survey(frame)) });
     return [h("section", { cls: "card" }, h("div", { cls: "head" }, h("h2", { text: "Ways to ask them all" }), start), planned.place), take];
@@ -68,7 +68,7 @@ function grouped_(frame, { answer: told, command, python }) {
   const alone = told.groups.map((one) => one.mechanism.epsilon);
   answer.replaceChildren(
     h("div", { cls: "big" }, h("strong", { id: "worst", "data-exact": String(worst.epsilon.upper), text: `ε ≤ ${up(worst.epsilon.upper)}` }), h("span", { text: `for everybody, at δ = ${typed(worst.delta)}` })),
-    h("p", { cls: "say", text: `${grouped(told.users)} people in one shuffle. Whoever chose a smaller local ε keeps a smaller central one.` }),
+    h("p", { cls: "say", text: `${grouped(told.users)} people in one shuffle. A smaller local ε gives a smaller central ε, too.` }),
     table([["local ε₀"], ["users", "n"], ["central ε", "n"], ["attack attains", "n"], ["times smaller", "n"], ["bound", "why"]],
       told.groups.map((one, at) => [plain(alone[at]), grouped(one.users), h("span", { "data-exact": String(one.epsilon.upper), text: up(one.epsilon.upper) }), one.epsilon.lower === null ? "none known" : down(one.epsilon.lower), plain(alone[at] / num(one.epsilon.upper)), one.bound]),
       told.groups.map((_, at) => (at === told.worst ? "best" : ""))));

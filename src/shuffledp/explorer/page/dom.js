@@ -1,4 +1,4 @@
-// Elements, numbers as people read them, and files to save.
+// Elements of the page, formatted numbers, and files to save.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -18,15 +18,15 @@ export const h = (tag, given, ...kids) => fill(document.createElement(tag), give
 export const s = (tag, given, ...kids) => fill(document.createElementNS(SVG, tag), given, kids);
 export const $ = (id) => document.getElementById(id);
 
-/** A number of the interface: infinities are texts there. */
+/** A number of the JSON interface, in which infinities are texts. */
 export const num = (value) => (value === "inf" ? Infinity : value === "-inf" ? -Infinity : value);
 
-/** Few digits, never below the value: what is read still holds. */
+/** A few digits, rounded up, so that a guarantee still holds as displayed. */
 export function up(value, digits = 4) {
   return rounded(num(value), digits, 1);
 }
 
-/** Few digits, never above it: what an attack still attains. */
+/** A few digits, rounded down, for attacks. */
 export function down(value, digits = 4) {
   return rounded(num(value), digits, -1);
 }
@@ -55,14 +55,14 @@ export const plain = (value, digits = 3) =>
 
 export const grouped = (value) => (Number.isFinite(value) ? value.toLocaleString("en-US") : "∞");
 
-/** As somebody writes a number by hand: 1e-8, 100000, 0.5. */
+/** A number as it is usually typed: 1e-8, 100000, 0.5. */
 export const typed = (value) =>
   value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-3) ? value.toExponential().replace("e+", "e") : String(value);
 
-/** A probability as a percentage that is not below it. */
+/** A probability as a percentage, rounded up. */
 export const percent = (value, digits = 3) => `${up(Math.min(1, num(value)) * 100, digits)}%`;
 
-/** What somebody typed as a number; NaN where it is none. */
+/** Typed text as a number; NaN if it is none. */
 export function read(text) {
   const found = String(text).trim().replace(/,(?=\d{3}\b)/g, "").replace(/_/g, "");
   if (found.endsWith("%")) return Number(found.slice(0, -1) || NaN) / 100;

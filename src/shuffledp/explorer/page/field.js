@@ -1,4 +1,4 @@
-// Fields of the form: a number with a slider, a choice, a text; each tells its name and what was typed.
+// Fields of the form: a number with a slider, a choice, a text; each calls `set` with its name and its text.
 
 import { h, read, typed } from "./dom.js";
 
@@ -13,7 +13,7 @@ function stops({ low, high, log, whole, step }) {
   return found.filter((each) => each >= low && each <= high && (!whole || Number.isInteger(each)));
 }
 
-/** A number that is typed or dragged. */
+/** A number with a text field and a slider. */
 export function slider(name, label, { value, low, high, log = false, whole = false, step = null, hint = "", set }) {
   const all = stops({ low, high, log, whole, step });
   const far = (each, number) => (log ? Math.abs(Math.log(each / number)) : Math.abs(each - number));
@@ -48,7 +48,7 @@ export function choice(name, label, { value, groups, hint = "", set }) {
   return h("div", { cls: "field" }, h("label", { for: `f-${name}`, text: label }), select, hint && h("p", { cls: "hint", text: hint }));
 }
 
-/** A table that is pasted or read from a file. */
+/** A table that is pasted or uploaded. */
 export function pasted(name, label, { value, hint, set }) {
   const area = h("textarea", { id: `f-${name}`, "data-name": name, spellcheck: "false", value, oninput: () => set(name, area.value) });
   const file = h("input", { type: "file", accept: ".csv,.txt,text/csv,text/plain", "aria-label": "Upload a CSV file", onchange: async () => {
@@ -65,7 +65,7 @@ export const more = (summary, open, ...kids) => h("details", { cls: "more", open
 
 export const pair = (...kids) => h("div", { cls: "pair" }, kids);
 
-/** Buttons of which one is pressed. */
+/** A group of buttons, one of which is pressed. */
 export function segments(label, options, value, set) {
   const made = h("div", { cls: "segments", role: "group", "aria-label": label });
   made.append(...options.map(([each, text]) => h("button", { type: "button", "aria-pressed": String(each === value), text, onclick: (event) => {

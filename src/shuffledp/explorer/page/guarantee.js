@@ -1,4 +1,4 @@
-// The certified ε of shuffled messages, every bound beside it, and how it moves.
+// The certified ε of shuffled messages, beside every bound, and its curve along an axis.
 
 import { Latest, follow } from "./ask.js";
 import { card, conditions, down, grouped, h, num, plain, table, typed, up } from "./dom.js";
@@ -13,7 +13,7 @@ let answer, bounds, curve, take, latest, later, asking = 0, release = null;
 export const guarantee = {
   tab: "Guarantee", shares: "question", defaults,
   title: "What shuffling buys",
-  lead: "The central ε that nobody can exceed who sees the shuffled messages, with its proof, and an attack that shows how little is left to gain.",
+  lead: "The central ε that holds against everybody who sees the shuffled messages, with its proof, and an attack that shows how close it is to the best possible.",
   fields: (frame) => fields(frame),
   parts(frame) {
     answer = h("section", { cls: "card", "aria-live": "polite", "aria-label": "The guarantee" }, waiting());
@@ -43,7 +43,7 @@ function axesOf(frame) {
 
 const refresh = (frame) => curve.run({ ...asked(frame, "delta", "against"), effort: "quick" });
 
-/** ε as soon as it is known, then the rest; who asks anew does not wait for the attack on what was asked before. */
+/** Shows ε as soon as it is known, then the rest; a newer request does not wait for the attack of an older one. */
 function number(frame, given, superseded) {
   const mine = ++asking, wanted = () => mine === asking;
   return new Promise((next) => {
@@ -70,7 +70,7 @@ function shown(frame, { answer: told, command, python }) {
   take.replaceChildren(conditions(told.conditions), home({ command, python, buttons: [shares, why, linker()] }));
 }
 
-/** The number, and what is known of it so far: an attack may still be looked for. */
+/** The number, and its attack unless that is still being computed. */
 function valued(frame, told) {
   const { lower, upper } = told.epsilon, top = num(upper), alone = local(frame);
   const gap = lower > 0 && Number.isFinite(top) ? 100 * (top / lower - 1) : null;

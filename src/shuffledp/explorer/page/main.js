@@ -1,4 +1,4 @@
-// The frame: which view is shown, and its state in the address, so that a link shows the same again.
+// The frame: selects the view and keeps its state in the address, so that a link shows the same again.
 
 import { $, h } from "./dom.js";
 import { get, ask, Refused } from "./ask.js";
@@ -14,7 +14,7 @@ const LONGEST_LINK = 6000;
 const states = {};
 let current = null;
 
-/** What the views share: the catalogue, and what they say to the frame. */
+/** The catalogue, the state and the functions that all views share. */
 const frame = {
   mechanisms: [],
   tasks: [],
@@ -38,7 +38,7 @@ const frame = {
       field.setAttribute("aria-invalid", String(Boolean(hit)));
     }
   },
-  /** Runs a question; what it refuses is said in its own words, if it is still wanted. */
+  /** Runs a request and shows its error message, unless it has been superseded. */
   async guard(work, wanted = () => true) {
     try {
       const found = await work();
@@ -50,7 +50,7 @@ const frame = {
       return null;
     }
   },
-  /** The answer in a few words, kept in sight where the form fills the screen. */
+  /** Shows the answer in a few words, visible where the form fills the screen. */
   glance(text) { $("glance").textContent = text; },
 };
 

@@ -1,9 +1,9 @@
-// Parts that several views have: a long computation with its progress, and what to take home.
+// Parts of several views: a long computation with its progress, and the downloads.
 
 import { h, copy, save } from "./dom.js";
 import { follow } from "./ask.js";
 
-/** A place where a long answer appears: how far it is, a button that ends it, then what `shown` makes of it. */
+/** The place of a long answer: its progress, a button that cancels it, then the elements that `shown` makes of it. */
 export function working(frame, operation, shown, idle = null) {
   const place = h("div");
   if (idle) place.append(idle);
@@ -38,7 +38,7 @@ export function working(frame, operation, shown, idle = null) {
 
 export const waiting = () => h("p", { cls: "say", text: "Computing …" });
 
-/** Waits until nothing changed for a while. */
+/** Returns a function that calls `work` once there was no further call for some time. */
 export function settled(work, milliseconds) {
   let clock = 0;
   return (...given) => { clearTimeout(clock); clock = setTimeout(() => work(...given), milliseconds); };
@@ -49,7 +49,7 @@ export const block = (title, text, shown = text) => {
   return h("div", null, h("div", { cls: "head" }, h("h3", { text: title }), button), h("pre", { tabindex: 0 }, shown));
 };
 
-/** A command that breaks between its options only. */
+/** A command line that wraps only between its options. */
 const words = (command) => command.split(" ").flatMap((word) => [h("span", { text: word }), " "]);
 
 /** The command, the Python lines, and buttons that save or make files. */
@@ -60,7 +60,7 @@ export function home({ command, python, buttons = [] }) {
 
 export const saver = (text, name, content, type) => h("button", { type: "button", text, onclick: () => save(name, content(), type) });
 
-/** The link to exactly this. */
+/** A button that copies the link to the current state. */
 export function linker() {
   const button = h("button", { type: "button", text: "Copy link to this", onclick: () => copy(location.href, button) });
   return button;

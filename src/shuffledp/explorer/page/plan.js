@@ -1,4 +1,4 @@
-// From a target to mechanisms: error beside the curator's, what each rests on, and the attack risk that goes with it.
+// From a target to mechanisms: their error beside a curator's, their trust assumptions, and the attack risk.
 
 import { Latest, ask } from "./ask.js";
 import { card, conditions, grouped, h, num, percent, plain, read, table, typed, up } from "./dom.js";
@@ -16,7 +16,7 @@ export const plan = {
   tab: "Plan", shares: "plan",
   defaults: { task: "frequency", users: "100000", epsilon: "1", delta: "1e-8", mechanism: "krr", rounds: "1", minimum: "", colluding: "0" },
   title: "Which mechanism, and at what price",
-  lead: "Say what you want to know and what you promise. Drag ε: the error that you pay and the risk that people take move together.",
+  lead: "Choose the task and the privacy target. Drag ε: the error of the result and the risk of the users change together.",
   fields(frame) {
     const state = frame.state, set = frame.set;
     const takes = taken(frame).map((name) => number(name, LABELS[name], { value: state[name] ?? TYPICAL[name] ?? "", set }));
@@ -47,7 +47,7 @@ export const plan = {
   },
   changed(frame) {
     ranked.outdate(question(frame));
-    // A link may name a task without a mechanism for it: the first that does it is chosen.
+    // A link may name a task without a mechanism: the first one for the task is chosen.
     if (!frame.able?.[frame.state.task]) return;
     latest.ask({ ...question(frame), mechanism: frame.state.mechanism });
   },
@@ -66,7 +66,7 @@ function question(frame) {
   return given;
 }
 
-/** The mechanisms that do a task. */
+/** Loads the mechanisms for the task. */
 async function usable(frame) {
   frame.able ??= {};
   const { task } = frame.state;
@@ -79,7 +79,7 @@ async function usable(frame) {
   if (!names.includes(frame.state.mechanism)) frame.state.mechanism = names.find((name) => ["krr", "piecewise", "laplace", "harmony", "wheel"].includes(name)) ?? names[0];
 }
 
-/** What attackers can do where this plan is carried out: the trade-off of its own mechanism. */
+/** The request for the attack risk of a plan: the trade-off of its mechanism. */
 function riskOf(told) {
   const made = told.plan.mechanism, given = { mechanism: made.name, users: told.plan.minimum ?? told.users, fpr: [0.01], points: 2 };
   const settings = Object.fromEntries(Object.entries(made.settings).filter(([, value]) => typeof value !== "object" && value !== null));
@@ -110,7 +110,7 @@ async function preview(frame, given, superseded) {
     h("div", { cls: "chips" }, h("span", { cls: "chip", text: `ε ≤ ${up(offer.epsilon.upper)} at δ = ${typed(told.delta)}` }),
       h("span", { cls: "chip plain", text: offer.epsilon_local === null ? "rests on the shuffler alone" : `local ε₀ = ${plain(offer.epsilon_local)}` }),
       h("span", { cls: "chip plain", text: `${plain(offer.messages_per_user)} message${offer.messages_per_user === 1 ? "" : "s"}, ${plain(offer.bits_per_user)} bits a user` }),
-      h("span", { cls: "chip plain", text: `one liar moves it by ${plain(offer.influence)}` }),
+      h("span", { cls: "chip plain", text: `one false report moves it by ${plain(offer.influence)}` }),
       half && h("span", { cls: "chip plain", text: half.epsilon === null ? "no ε if half take part" : `ε = ${up(half.epsilon, 3)} if half take part` })),
     trail.size > 1 ? moving(told) : h("p", { cls: "say", text: "Drag ε to draw how error and risk depend on it." }));
   take.replaceChildren(conditions(told.conditions), home({ command: found.command, python: found.python, buttons: [
@@ -119,7 +119,7 @@ async function preview(frame, given, superseded) {
   if (told.plan && !superseded()) rehearse(told.plan);
 }
 
-/** The two curves over the ε that were looked at, each as a share of its largest. */
+/** Error and risk at every ε shown so far, each as a share of its largest value. */
 function moving(told) {
   const found = [...trail].sort(([a], [b]) => a - b);
   const part = (at) => { const most = Math.max(...found.map(([, pair_]) => pair_[at] ?? 0)); return found.map(([x, pair_]) => [x, (pair_[at] ?? 0) / most]); };
@@ -133,7 +133,7 @@ function moving(told) {
 function simulated({ answer: told }) {
   if (!told.example?.errors) return h("p", { cls: "say", text: "This task has no picture of single estimates." });
   const estimates = told.example.errors.slice(0, SHOWN).map((error, at) => ({ error, margin: told.example.margins[at], truth: told.example.truth?.[at] }));
-  return [h("p", { cls: "say", text: `${grouped(told.users)} made-up users, ${told.data}. Over ${told.repeats} simulated collections the standard error is ${plain(told.standard_error.simulated)} (promised ${plain(told.promised ?? told.standard_error.expected)}), and ${plain(100 * told.covered)}% of the 95% intervals hold the truth.` }),
+  return [h("p", { cls: "say", text: `${grouped(told.users)} simulated users, ${told.data}. Over ${told.repeats} simulated collections the standard error is ${plain(told.standard_error.simulated)} (promised ${plain(told.promised ?? told.standard_error.expected)}), and ${plain(100 * told.covered)}% of the 95% intervals hold the truth.` }),
     beside({ estimates, unit: told.example.truth ? "users" : "estimate minus truth" })];
 }
 

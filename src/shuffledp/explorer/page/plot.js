@@ -1,4 +1,4 @@
-// Plots in SVG: lines with their names beside them, points that can be read with mouse and keys, SVG and CSV to keep.
+// Plots in SVG: labelled lines, points that can be read by mouse and keys, downloads as SVG and CSV.
 
 import { h, s, save, plain, grouped } from "./dom.js";
 
@@ -42,7 +42,7 @@ function reach(values, log, zero) {
   return { log, from, to };
 }
 
-/** A figure that draws itself anew at each width. `draw(svg, width, height)` fills it and gives points to read. */
+/** A figure that is redrawn at each width. `draw(svg, width, height)` fills it and returns the points to read. */
 function figure(label, file, csv, draw, tall = 300) {
   const svg = s("svg", { role: "img", "aria-label": label, tabindex: 0 });
   const told = h("span", { "aria-live": "polite" });
@@ -78,7 +78,7 @@ function figure(label, file, csv, draw, tall = 300) {
   return made;
 }
 
-/** The drawing as a file of its own: every style that the page gives it is written into it. */
+/** The drawing as a file that needs no style sheet. */
 function standalone(svg, label) {
   const kept = svg.cloneNode(true), shown = [...svg.querySelectorAll("*")];
   [...kept.querySelectorAll("*")].forEach((one, place) => {
@@ -129,7 +129,7 @@ export function lines({ label, file, csv, x, y, series, asked, area, tall }) {
       if (!points.length) continue;
       svg.append(s("path", { cls: `line ${one.cls ?? ""}`, d: path(points, X, Y) }));
       const [at, value] = points[Math.min(points.length - 1, Math.round((one.at ?? 0.7) * (points.length - 1)))];
-      // Beside the line, not on it: above a falling one is room to the right, below it to the left.
+      // Beside the line, not on it: above a falling line there is room on the right, below it on the left.
       const falls = points.at(-1)[1] < points[0][1], above = (one.dy ?? -10) < 0;
       const name = width < 480 ? one.short ?? one.name : one.name;
       const wide = 7 * name.length, wanted = X(at) + (falls === above ? 8 : -8 - wide);
@@ -155,7 +155,7 @@ const path = (points, X, Y) => points.map(([at, value], place) => `${place ? "L"
 const nearest = (points, x) => points.reduce((best, one) => (!best || Math.abs(one[0] - x) < Math.abs(best[0] - x) ? one : best), null);
 const valueAt = (points, x) => nearest(points, x)?.[1];
 
-/** What shuffling buys: local ε and central ε on one logarithmic line. */
+/** The gain of shuffling: local ε and central ε on one logarithmic line. */
 export function strip(local, central) {
   return figure("Local ε of one message, and central ε of all of them shuffled", null, null, (svg, width) => {
     const height = 74;

@@ -1,4 +1,4 @@
-// How a number was obtained, and all of it to take home.
+// The proof of a number, and its downloads.
 
 import { ask } from "./ask.js";
 import { card, conditions, down, facts, grouped, h, plain, save, typed, up } from "./dom.js";
@@ -10,7 +10,7 @@ let summary, rest, certificate, statement, later, asking = 0;
 export const proof = {
   tab: "Proof", shares: "question", defaults,
   title: "How this number was obtained",
-  lead: "The theorem, what it needs, and what to hand to somebody who must defend it or sign it.",
+  lead: "The theorem, its conditions, and the documents for somebody who must defend or sign it.",
   fields: (frame) => fields(frame),
   parts(frame) {
     summary = card("The theorem");
@@ -21,8 +21,8 @@ export const proof = {
     const state = h("button", { type: "button", cls: "first", text: "Write the statement", onclick: () => statement.run({ ...question(frame), form: "html" }) });
     later = settled(() => refresh(frame), 60);
     return [summary, rest,
-      card("A certificate", h("p", { cls: "say", text: "A small file with which anybody can prove the same claim again, by another route, with shuffledp verify." }), h("div", { cls: "buttons" }, certify), certificate.place),
-      card("A statement for people", h("p", { cls: "say", text: "One page in three registers: a plain sentence, the definition, the theorem; print it to get a PDF." }), h("div", { cls: "buttons" }, state), statement.place)];
+      card("A certificate", h("p", { cls: "say", text: "A small file with which anybody can prove the same claim again, independently, with shuffledp verify." }), h("div", { cls: "buttons" }, certify), certificate.place),
+      card("A statement for people", h("p", { cls: "say", text: "One page with a plain sentence, the definition and the theorem; print it to get a PDF." }), h("div", { cls: "buttons" }, state), statement.place)];
   },
   changed(frame) {
     later();
@@ -69,7 +69,7 @@ function stated(frame, { files }) {
   const page = new DOMParser().parseFromString(html.replace(/<style>.*?<\/style>/s, ""), "text/html");
   const sheet = h("article", { cls: "paper", id: "statement" }, ...page.body.childNodes);
   for (const heading of sheet.querySelectorAll("h1, h2")) {
-    // The page has its own first heading.
+    // The page already has a heading of the first level.
     const lower = h(heading.tagName === "H1" ? "h3" : "h4", null, ...heading.childNodes);
     heading.replaceWith(lower);
   }

@@ -1,4 +1,4 @@
-// What the guarantee, the risk and the proof are about: a randomizer, its users and a target.
+// The subject of the views of the guarantee, the risk and the proof: a randomizer, its users and a target.
 
 import { choice, more, number, pair, pasted, slider } from "./field.js";
 import { h, grouped, typed, read } from "./dom.js";
@@ -19,7 +19,7 @@ const named = (frame) => frame.mechanisms.filter((one) => one.by_name && one.set
 const kind = (frame) => frame.mechanisms.find((one) => one.name === frame.state.mechanism);
 const numeric = (one) => (one?.settings ?? []).filter((each) => /^(int|float)/.test(each.type));
 
-/** What is sent: texts as they were typed, so that what is wrong with them is said in the library's own words. */
+/** The values of the request: texts as typed, so that error messages are those of the library. */
 export function asked(frame, ...extra) {
   const state = frame.state, given = {};
   const put = (name) => { if ((state[name] ?? "").trim() !== "") given[name] = state[name].trim(); };
@@ -41,7 +41,7 @@ export function asked(frame, ...extra) {
   return given;
 }
 
-/** The local ε that is asked about, where there is one. */
+/** The local ε, or null if the randomizer has none. */
 export const local = (frame) => ([OWN, RAW].includes(frame.state.mechanism) || (frame.state.mechanism !== ANY && !kind(frame)?.local_epsilon) ? null : read(frame.state.epsilon_local));
 
 export function about(frame) {
@@ -50,7 +50,7 @@ export function about(frame) {
   return `${who}, ${Number.isFinite(users) ? grouped(users) : "?"} users, δ = ${typed(read(state.delta))}`;
 }
 
-/** The fields; those of settings change with the mechanism. */
+/** The fields of the form; those of settings depend on the mechanism. */
 export function fields(frame, { target = true } = {}) {
   const state = frame.state, set = (name, value) => frame.set(name, value);
   const tasks = Object.entries(Object.groupBy(named(frame), (one) => one.task));
@@ -61,10 +61,10 @@ export function fields(frame, { target = true } = {}) {
   const needed = settings.filter((_, place) => numeric(chosen)[place].required), rest = settings.filter((_, place) => !numeric(chosen)[place].required);
   return [
     choice("mechanism", "Each user runs", { value: state.mechanism, groups, set: (name, value) => { frame.set(name, value); frame.rebuild(); }, hint: chosen?.summary ?? "" }),
-    state.mechanism === OWN && pasted("table", "Your table", { value: state.table, set, hint: "A row for each input, no header: how likely each output is." }),
+    state.mechanism === OWN && pasted("table", "Your table", { value: state.table, set, hint: "One row per input, no header: the probability of each output." }),
     state.mechanism === RAW && RAW_PAIRS.map((names) => pair(...names.map((name) => number(name, RAWS[name][0], { value: state[name], set, placeholder: "none" })))),
     state.mechanism === RAW && h("p", { cls: "hint", text: Object.values(RAWS).filter(([, , words]) => words).map(([name, , words]) => `${name}: ${words}`).join(" ") }),
-    local(frame) !== null && slider("epsilon_local", "Local ε₀", { value: state.epsilon_local, low: 0.1, high: 8, step: 0.05, set, hint: "What each message promises by itself." }),
+    local(frame) !== null && slider("epsilon_local", "Local ε₀", { value: state.epsilon_local, low: 0.1, high: 8, step: 0.05, set, hint: "The guarantee of each message alone." }),
     ...needed,
     slider("users", "Users", { value: state.users, low: 10, high: 1e9, log: true, set }),
     target && slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-2, log: true, set }),
@@ -72,7 +72,7 @@ export function fields(frame, { target = true } = {}) {
       slider("rounds", "Rounds", { value: state.rounds, low: 1, high: 1000, log: true, whole: true, set }),
       pair(number("of", "Drawn out of", { value: state.of, set, placeholder: "everybody" }), number("colluding", "Colluding", { value: state.colluding, set })),
       number("rate", "Rate, instead of users", { value: state.rate, set, placeholder: "none" }),
-      h("p", { cls: "hint", text: "Each round's users are drawn secretly out of so many, or each of these by a secret coin of this rate; colluding ones tell the analyst what they sent." }),
+      h("p", { cls: "hint", text: "The users of each round are drawn secretly out of so many people, or each of these takes part by a secret coin of this rate. Colluding users reveal their messages to the analyst." }),
       ...rest),
   ].flat().filter(Boolean);
 }

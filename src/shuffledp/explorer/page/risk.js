@@ -1,4 +1,4 @@
-// What an attacker can do, in words and as a curve.
+// The limits of an attacker, in words and as a curve.
 
 import { Latest, ask } from "./ask.js";
 import { card, conditions, down, h, num, percent, plain, up } from "./dom.js";
@@ -12,10 +12,10 @@ let words, picture, take, latest;
 export const risk = {
   tab: "Risk in words", shares: "question", defaults,
   title: "What an attacker can do",
-  lead: "She knows everybody else's value, sees all shuffled messages and wants to tell whether one person said A or B. No test whatsoever does better than this curve.",
+  lead: "Somebody who knows everybody else's value and sees all shuffled messages tries to tell whether one person answered A or B. No test does better than this curve.",
   fields: (frame) => [
-    slider("fpr", "False alarms she accepts", { value: frame.state.fpr, low: 1e-4, high: 0.5, log: true, set: frame.set }),
-    slider("prior", "How sure she is beforehand", { value: frame.state.prior, low: 0.01, high: 0.99, step: 0.01, set: frame.set, hint: "The probability she gives to the person having said B." }),
+    slider("fpr", "Accepted false alarms", { value: frame.state.fpr, low: 1e-4, high: 0.5, log: true, set: frame.set }),
+    slider("prior", "Attacker's prior", { value: frame.state.prior, low: 0.01, high: 0.99, step: 0.01, set: frame.set, hint: "The probability that the attacker gives to answer B beforehand." }),
     ...fields(frame, { target: false })],
   parts(frame) {
     words = h("section", { cls: "card", "aria-live": "polite", "aria-label": "In words" }, waiting());
@@ -42,8 +42,8 @@ function shown(frame, { answer: told, command, python }, alone) {
   words.replaceChildren(
     h("div", { cls: "big" }, h("strong", { id: "catches", "data-exact": String(catches), text: percent(catches) }), h("span", { text: "caught at most" })),
     h("p", { cls: "say" }, `An attacker who accepts ${plain(100 * level)}% false alarms catches at most ${percent(catches)}; guessing blindly catches ${plain(100 * level)}%.` +
-      (other ? ` From one message that nobody hides she would catch up to ${percent(other.tpr[0].tpr)}.` : "")),
-    h("p", { cls: "say" }, `If she is ${plain(100 * prior)}% sure beforehand and then raises an alarm, she is right in at most ${percent(ppv)} of the cases. Whatever she decides, she errs in at least ${down(100 * told.bayes_risk.risk, 3)}% of them.`),
+      (other ? ` From a single message, not shuffled, they would catch up to ${percent(other.tpr[0].tpr)}.` : "")),
+    h("p", { cls: "say" }, `An attacker who is ${plain(100 * prior)}% sure beforehand and then raises an alarm is right in at most ${percent(ppv)} of the cases. Whatever they decide, they err in at least ${down(100 * told.bayes_risk.risk, 3)}% of them.`),
     h("p", { cls: "exact", text: `advantage (catches minus false alarms): at most ${told.advantage.upper}` }),
     h("div", { cls: "chips" }, h("span", { cls: told.guarantee ? "chip" : "chip warn", text: told.certified ? "proved, rounding included" : told.guarantee ? "guaranteed" : "NOT a guarantee" }), h("span", { cls: "chip plain", text: told.bound })));
   const roc = (document_) => document_.curve.fpr.map((x, at) => [x, 1 - num(document_.curve.fnr[at])]);

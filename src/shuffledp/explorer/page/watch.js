@@ -1,4 +1,4 @@
-// Collections and campaigns that this page was told to watch: where each stands, and no count before it may be known.
+// The state of the watched collections and campaigns, without counts that are not yet released.
 
 import { get } from "./ask.js";
 import { card, facts, grouped, h, plain, table, typed, up } from "./dom.js";
@@ -9,7 +9,7 @@ let place, clock = 0, last = "";
 export const watch = {
   tab: "Watch", shares: "watch", defaults: {}, wide: true,
   title: "A collection, watched",
-  lead: "Where each step stands. How many took part is shown once it may be known: earlier, a count would tell who took part when.",
+  lead: "The state of each step. The number of users is shown once it is released: an earlier count would reveal who took part when.",
   fields: () => [],
   parts() {
     place = h("div", { cls: "stack", "aria-live": "polite" });

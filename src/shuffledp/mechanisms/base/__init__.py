@@ -1,1 +1,10 @@
-"""Base classes and shared parts of mechanisms, for the catalogue and for plug-in authors."""
+"""Parts of mechanisms, for authors of mechanisms and estimators: base classes, and the parts of the catalogue.
+
+A mechanism is a `Mechanism` with four parts: an `InputDomain`, a `Law`, an `Encoding` and an `Estimator`.
+docs/bring-your-own.md has a template.
+"""
+
+from shuffledp._core.lazy_exports import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+del attach_stub

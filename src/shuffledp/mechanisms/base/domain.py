@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core.validation import Array
+from shuffledp._core.validation import Array, Floats, Integers
 
 
 class InputDomain(ABC):
@@ -52,12 +53,7 @@ class InputDomain(ABC):
 
 @dataclass(frozen=True)
 class WrappedDomain(InputDomain):
-    """Domain of an inner mechanism, whose error messages also name the outer one.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        inner: Domain of the inner mechanism.
-    """
+    """Domain of an inner mechanism, whose error messages also name the outer one."""
 
     error_prefix: str
     inner: InputDomain
@@ -65,8 +61,8 @@ class WrappedDomain(InputDomain):
     def check(self, values: Any) -> Array:
         try:
             return self.inner.check(values)
-        except (TypeError, ValueError) as refusal:
-            raise type(refusal)(f"{self.error_prefix} {refusal}") from None
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.error_prefix} {error}") from None
 
     def audit_pair(self) -> Array:
         return self.inner.audit_pair()
@@ -154,7 +150,7 @@ class BoundedItemSet(InputDomain):
             raise ValueError(f"{self.error_prefix}: the items of a user must be different, got one twice.")
         return numbers
 
-    def _pad_rows(self, values: Any) -> NDArray[np.int64]:
+    def _pad_rows(self, values: Any) -> Integers:
         if isinstance(values, np.ndarray):
             rows = _check_axes(self.error_prefix, values, 2)
             if rows.shape[1] > self.items:
@@ -180,8 +176,8 @@ class BoundedItemSet(InputDomain):
             result[number, : len(row)] = row
         return result
 
-    def _item_count_error(self, found: int) -> ValueError:
-        return ValueError(f"{self.error_prefix}: expected at most {self.items} items per user, got {found} of one.")
+    def _item_count_error(self, count: int) -> ValueError:
+        return ValueError(f"{self.error_prefix}: expected at most {self.items} items per user, got {count} of one.")
 
     def audit_pair(self) -> Array:
         return least_overlapping_sets(self.options, self.items)
@@ -262,7 +258,13 @@ class BoxVector(InputDomain):
         return np.stack([-np.ones(self.dimension), np.ones(self.dimension)])
 
 
-def check_categories(who: str, values: Any, options: int) -> NDArray[np.int64]:
+def check_interval(who: str, low: float, high: float, names: tuple[str, str] = ("low", "high")) -> None:
+    """Raises ValueError unless `low` is below `high` and their distance is finite."""
+    if not 0.0 < high - low < math.inf:
+        raise ValueError(f"{who}: {names[0]} must be below {names[1]} and both finite, got {low!r} and {high!r}.")
+
+
+def check_categories(who: str, values: Any, options: int) -> Integers:
     """Returns the values as one whole number from 0 to options−1 per user.
 
     Args:
@@ -280,7 +282,7 @@ def check_categories(who: str, values: Any, options: int) -> NDArray[np.int64]:
     return _check_integers(who, _check_axes(who, values, 1), options)
 
 
-def check_item_sets(who: str, values: Any, options: int, items: int) -> NDArray[np.int64]:
+def check_item_sets(who: str, values: Any, options: int, items: int) -> Integers:
     """Returns the values as one row of different whole numbers from 0 to options−1 per user, in ascending order.
 
     Args:
@@ -306,7 +308,7 @@ def check_item_sets(who: str, values: Any, options: int, items: int) -> NDArray[
     return rows
 
 
-def check_reals(who: str, values: Any, low: float, high: float, axes: int = 1) -> NDArray[np.float64]:
+def check_reals(who: str, values: Any, low: float, high: float, axes: int = 1) -> Floats:
     """Returns the values as real numbers in [low, high].
 
     Args:
@@ -335,17 +337,16 @@ def check_reals(who: str, values: Any, low: float, high: float, axes: int = 1) -
     return numbers
 
 
-def _check_integers(who: str, array: NDArray[Any], options: int) -> NDArray[np.int64]:
+def _check_integers(who: str, array: NDArray[Any], options: int) -> Integers:
     if array.dtype.kind not in "iu":
         raise TypeError(f"{who}: values must be whole numbers from 0 to {options - 1}, got {array.dtype}.")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= options:
-        bad = low if low < 0 else high
-        raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {bad}.")
+        raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {low if low < 0 else high}.")
     return array.astype(np.int64, copy=False)
 
 
-def least_overlapping_sets(options: int, items: int) -> NDArray[np.int64]:
+def least_overlapping_sets(options: int, items: int) -> Integers:
     """Returns the set of the first and the set of the last `items` options, which overlap as little as two sets can."""
     return np.stack([np.arange(items), np.arange(options - items, options)])
 

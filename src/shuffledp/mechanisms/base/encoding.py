@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shuffledp._core.validation import Array, Bytes, Integers
+from shuffledp._core.validation import Array, Bools, Bytes, Integers
 
 MAX_MESSAGE_BITS = 1 << 30
 """Largest size of one message, in bits: 128 MiB."""
-ValidRows = NDArray[np.bool_]
+ValidRows = Bools
 """One boolean per row: True if the row is a message."""
 
 
@@ -106,11 +105,11 @@ class Encoding(ABC):
         Raises:
             ValueError: If the rows have the wrong width or a row is not a message.
         """
-        messages, good = self.decode_rows(self.check_rows(wire))
-        if not good.all():
+        messages, valid = self.decode_rows(self.check_rows(wire))
+        if not valid.all():
             raise ValueError(
-                f"{self.error_prefix}: expected {self.expected_format}, got others in {int((~good).sum())} of "
-                f"{len(good)} rows."
+                f"{self.error_prefix}: expected {self.expected_format}, got others in {int((~valid).sum())} of "
+                f"{len(valid)} rows."
             )
         return messages
 
@@ -173,15 +172,7 @@ class BitRowEncoding(Encoding):
 
 
 def check_message_size(who: str, bits: int) -> None:
-    """Raises ValueError if a message would be longer than `MAX_MESSAGE_BITS`.
-
-    Args:
-        who: Name that begins error messages.
-        bits: Size of one message in bits.
-
-    Raises:
-        ValueError: If the message is too long.
-    """
+    """Raises ValueError if a message would be longer than `MAX_MESSAGE_BITS`."""
     if bits > MAX_MESSAGE_BITS:
         raise ValueError(
             f"{who}: a message must have at most {MAX_MESSAGE_BITS:,} bits, got {bits:,}; with so many options take a "

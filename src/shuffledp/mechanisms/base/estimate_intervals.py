@@ -37,14 +37,7 @@ MAX_STEPS_PER_USER = 2
 
 @dataclass(frozen=True)
 class Cumulant:
-    """Cumulant of the error of a count's estimate, as a polynomial of the count.
-
-    Args:
-        intercept: Value if the count is 0; one number, or one per component.
-        slope: Increase per counted user; one number, or one per component.
-        quadratic: Coefficient of the squared count, if users may be counted in part.
-        cubic: Coefficient of the cubed count, if users may be counted in part.
-    """
+    """Cumulant of the error of a count's estimate, as a polynomial of the count; affine if users count fully or not."""
 
     intercept: ScalarOrArray
     slope: ScalarOrArray = 0.0
@@ -85,21 +78,12 @@ class Cumulant:
 
 def to_stored_numbers(numbers: Any) -> ScalarOrArray:
     """Returns a number, or one per component, in the form that a cumulant stores."""
-    found = np.asarray(numbers, dtype=np.float64)
-    return float(found) if found.ndim == 0 else array("d", found.tobytes())
+    floats = np.asarray(numbers, dtype=np.float64)
+    return float(floats) if floats.ndim == 0 else array("d", floats.tobytes())
 
 
 def sampled_bit_error_law(users: int, flip: float, share: float) -> CountErrorLaw:
-    """Returns the error law of a count from one flipped bit of each sampled user.
-
-    Args:
-        users: Number of users.
-        flip: Probability that a bit is flipped.
-        share: Probability that a user is sampled.
-
-    Returns:
-        The error law of the count of all users.
-    """
+    """Returns the error law of a count from one bit, flipped with probability `flip`, of a sampled share of users."""
     gap, spread = 1 - 2 * flip, flip * (1 - flip)
     holder, other = spread * (2 * flip - 1), spread * gap
     alone = CountErrorLaw.from_users(1, [spread / gap**2] * 2, [holder / gap**3, other / gap**3])
@@ -139,34 +123,15 @@ class CountErrorLaw(ErrorLaw):
     def from_users(
         cls, users: float, spread: Sequence[float], third: Sequence[float], step: float = 0.0, start: float = 0.0
     ) -> CountErrorLaw:
-        """Returns the error law of independent users.
-
-        Args:
-            users: Number of users.
-            spread: Variance of a user who is counted and of one who is not.
-            third: Third cumulant of a user who is counted and of one who is not.
-            step: Step of the estimate.
-            start: Offset of the steps.
-
-        Returns:
-            The error law.
-        """
+        """Returns the error law of independent users from the cumulants of one who is counted and of one who is not."""
         variance, cube = (Cumulant(users * other, own - other) for own, other in (spread, third))
         return cls(variance, cube, step, start)
 
     def subsample(self, share: float, answers: int, users: int) -> CountErrorLaw:
         """Returns the error law if each user answers with probability `share` and then counts 1/share times.
 
-        An answer's contribution has mean m, 1 or 0, and cumulants v and t: its mean square is v + m², its mean cube
-        t + 3mv + m³.
-
-        Args:
-            share: Probability of an answer.
-            answers: Number of users of this law.
-            users: Number of users who may answer.
-
-        Returns:
-            The error law of the count of all users.
+        This law is that of `answers` users; `users` may answer. An answer's contribution has mean m, 1 or 0, and
+        cumulants v and t: its mean square is v + m², its mean cube t + 3mv + m³.
         """
         spread, third = [], []
         for mean in (1.0, 0.0):
@@ -180,11 +145,9 @@ class CountErrorLaw(ErrorLaw):
         variance, cubes = (
             Cumulant(to_stored_numbers(users * other), to_stored_numbers(own - other)) for own, other in (spread, third)
         )
-        least = (
-            None
-            if self.min_variance is None
-            else CountErrorLaw(self.min_variance).subsample(share, answers, users).variance
-        )
+        if self.min_variance is None:
+            return CountErrorLaw(variance, cubes)
+        least = CountErrorLaw(self.min_variance).subsample(share, answers, users).variance
         return CountErrorLaw(variance, cubes, min_variance=least)
 
     def critical_value(self, confidence: float) -> float:
@@ -199,12 +162,9 @@ class CountErrorLaw(ErrorLaw):
         if np.ndim(shift) or scale != -1.0:
             return NORMAL
         users = float(shift)
-        variance, least = (
-            None if one is None else _complement(one, users, 1) for one in (self.variance, self.min_variance)
-        )
-        assert variance is not None
-        start = to_stored_numbers(users - np.asarray(self.offset))
-        return CountErrorLaw(variance, _complement(self.third_cumulant, users, -1), self.step, start, least)
+        variance, third = _complement(self.variance, users, 1), _complement(self.third_cumulant, users, -1)
+        least = None if self.min_variance is None else _complement(self.min_variance, users, 1)
+        return CountErrorLaw(variance, third, self.step, to_stored_numbers(users - np.asarray(self.offset)), least)
 
     def select(self, places: Any) -> CountErrorLaw:
         least = None if self.min_variance is None else self.min_variance.select(places)
@@ -215,31 +175,25 @@ class CountErrorLaw(ErrorLaw):
         self, value: Floats, variance: Floats, users: int, confidence: float
     ) -> tuple[Floats, Floats]:
         del variance
-        rough = self.max_deviation(users) < MAX_LATTICE_DEVIATION * self.step
-        if rough.ndim == 0 and rough:
+        has_large_steps = self.max_deviation(users) < MAX_LATTICE_DEVIATION * self.step
+        if has_large_steps.ndim == 0 and has_large_steps:
             return _cached_lattice_acceptance(self, users, confidence).confidence_limits(value)
         low, high = self._limit(value, users, confidence, -1), self._limit(value, users, confidence, 1)
-        if rough.any():
-            places = np.flatnonzero(rough)
-            first, same = self._group_duplicates(value, places)
+        if has_large_steps.any():
+            places = np.flatnonzero(has_large_steps)
+            first, law_index = self._group_duplicates(value, places)
             law = LatticeAcceptance(self.select(places[first]), users, confidence)
-            for ends, found in zip((low, high), law.solve_limits(value[places[first]]), strict=True):
-                ends[places] = found[same]
+            for ends, limits in zip((low, high), law.solve_limits(value[places[first]]), strict=True):
+                ends[places] = limits[law_index]
         return low, high
 
     def _group_duplicates(self, value: Floats, places: Integers) -> tuple[Integers, Integers]:
         """Returns one component per distinct law and estimate, and the index of each component's law among them."""
-        numbers = [
-            self.variance.intercept,
-            self.variance.slope,
-            self.third_cumulant.intercept,
-            self.third_cumulant.slope,
-            self.offset,
-        ]
-        numbers += [] if self.min_variance is None else [self.min_variance.intercept, self.min_variance.slope]
-        told = [value[places], *(np.asarray(each)[places] for each in numbers if isinstance(each, array))]
-        _, first, same = np.unique(np.stack(told, axis=1), axis=0, return_index=True, return_inverse=True)
-        return first, same.reshape(-1)
+        cumulants = (self.variance, self.third_cumulant, self.min_variance)
+        numbers = [self.offset, *(number for each in cumulants if each for number in (each.intercept, each.slope))]
+        columns = [value[places], *(np.asarray(each)[places] for each in numbers if isinstance(each, array))]
+        _, first, law_index = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+        return first, law_index.reshape(-1)
 
     def variance_at(self, counts: float | Floats) -> Floats:
         """Returns the variance of the estimates of these counts."""
@@ -254,22 +208,22 @@ class CountErrorLaw(ErrorLaw):
     def _limit(self, value: Floats, users: int, confidence: float, side: int) -> Floats:
         """Returns the count θ whose law has `value` at the end: θ − side·z·σ(θ) + κ₃(θ)/σ²(θ)·(z² − 1)/6 = value."""
         z = NORMAL.critical_value(confidence)
-        found = self._wilson(value, users, z, side)
+        count = self._wilson(value, users, z, side)
         for _ in range(SKEWNESS_ITERATIONS):
-            inside = np.clip(found, 0.0, users)
+            inside = np.clip(count, 0.0, users)
             variance = np.maximum(self.variance_at(inside), MIN_POSITIVE)
             # Beyond a skewness of 3/z the expansion is not monotone.
             most = 3 / z * np.sqrt(variance)
-            lean = np.clip(self.third_cumulant.evaluate(inside) / variance, -most, most)
-            found = self._wilson(value - lean * (z**2 - 1) / 6, users, z, side)
-        return found
+            skew = np.clip(self.third_cumulant.evaluate(inside) / variance, -most, most)
+            count = self._wilson(value - skew * (z**2 - 1) / 6, users, z, side)
+        return count
 
     def _wilson(self, value: Floats, users: int, z: float, side: int) -> Floats:
         """Returns the count θ with θ − side·z·σ(θ) = value, or the farther of two."""
-        found = _wilson(self.variance, value, users, z, side)
+        count = _wilson(self.variance, value, users, z, side)
         if self.min_variance is None:
-            return found
-        return (np.minimum if side < 0 else np.maximum)(found, _wilson(self.min_variance, value, users, z, side))
+            return count
+        return (np.minimum if side < 0 else np.maximum)(count, _wilson(self.min_variance, value, users, z, side))
 
 
 def _complement(cumulant: Cumulant, users: float, sign: int) -> Cumulant:
@@ -286,20 +240,16 @@ def _wilson(variance: Cumulant, value: Floats, users: int, z: float, side: int) 
     half = z**2 * (np.asarray(variance.slope) / 2 + variance.quadratic * value)
     whole = 1 - z**2 * variance.quadratic
     inside = half**2 + whole * z**2 * variance.evaluate(value)
-    found = value + np.where(inside >= 0, half + side * np.sqrt(np.maximum(inside, 0.0)), 0.0) / whole
-    found = np.where(value <= -side * none, value + side * none, found)
-    return np.where(value >= users - side * all_of_them, value + side * all_of_them, found)
+    count = value + np.where(inside >= 0, half + side * np.sqrt(np.maximum(inside, 0.0)), 0.0) / whole
+    count = np.where(value <= -side * none, value + side * none, count)
+    return np.where(value >= users - side * all_of_them, value + side * all_of_them, count)
 
 
 @dataclass(frozen=True)
 class LatticeAcceptance:
     """Acceptance regions on a lattice: the fewest steps, up to ties, that together have probability `confidence`.
 
-    Args:
-        tails: Error law of the count.
-        users: Number of users.
-        confidence: Confidence level.
-        cached_limits: Cached limits by step; options and repeated collections share the same few numbers.
+    `cached_limits` holds limits by step: options and repeated collections share the same few numbers.
     """
 
     tails: CountErrorLaw
@@ -310,12 +260,12 @@ class LatticeAcceptance:
     def confidence_limits(self, value: Floats) -> tuple[Floats, Floats]:
         """Returns the smallest and the largest count that accept each estimate."""
         start, step = np.asarray(self.tails.offset), self.tails.step
-        seen, places = np.unique(np.rint((value - start) / step), return_inverse=True)
-        missing = np.array([one for one in seen.tolist() if one not in self.cached_limits])
+        steps, places = np.unique(np.rint((value - start) / step), return_inverse=True)
+        missing = np.array([each for each in steps.tolist() if each not in self.cached_limits])
         if len(missing):
             low, high = self.solve_limits(start + step * missing)
             self.cached_limits.update(zip(missing.tolist(), zip(low.tolist(), high.tolist(), strict=True), strict=True))
-        low, high = np.array([self.cached_limits[one] for one in seen.tolist()]).T
+        low, high = np.array([self.cached_limits[each] for each in steps.tolist()]).T
         return low[places].reshape(value.shape), high[places].reshape(value.shape)
 
     def solve_limits(self, value: Floats) -> tuple[Floats, Floats]:
@@ -323,10 +273,8 @@ class LatticeAcceptance:
 
         If `tails` has one law per component, there is one estimate for each.
         """
-        far = (
-            2 * (NORMAL.critical_value(self.confidence) + 3) * self.tails.max_deviation(self.users)
-            + 2 * self.tails.step
-        )
+        z = NORMAL.critical_value(self.confidence)
+        far = 2 * (z + 3) * self.tails.max_deviation(self.users) + 2 * self.tails.step
         low = _bisect(lambda counts: self.acceptance_edges(counts)[1] > value, value - far, value + far)
         high = _bisect(lambda counts: self.acceptance_edges(counts)[0] > value, value - far, value + far)
         return low, high
@@ -345,8 +293,8 @@ class LatticeAcceptance:
             return _skewed_cdf((start + step * (number - 0.5) - inside) / deviation, skewness)
 
         z = NORMAL.critical_value(1 - (1 - self.confidence) / 4)
-        middle, lean = inside - start, np.clip(skewness, -3 / z, 3 / z) * (z**2 - 1) / 6
-        ends = (np.floor((middle + (lean - z) * deviation) / step), np.ceil((middle + (lean + z) * deviation) / step))
+        middle, skew = inside - start, np.clip(skewness, -3 / z, 3 / z) * (z**2 - 1) / 6
+        ends = (np.floor((middle + (skew - z) * deviation) / step), np.ceil((middle + (skew + z) * deviation) / step))
         least, most = find_shortest_range(below, *ends, self.confidence)
         moved = counts - inside + start
         return moved + step * (least - 0.5), moved + step * (most + 0.5)
@@ -362,20 +310,12 @@ def find_shortest_range(
 ) -> tuple[Array, Array]:
     """Returns the first and the last of the fewest consecutive whole numbers that together have this probability.
 
-    Starts with `least` to `most` and drops the less probable end as long as the rest suffices.
-
-    Args:
-        below: Probability of all smaller numbers, of a unimodal law.
-        least: First number to start with.
-        most: Last number to start with.
-        confidence: The probability.
-
-    Returns:
-        The first and the last number.
+    Starts with `least` to `most` and drops the less probable end as long as the others suffice. `below` is the
+    probability of all smaller numbers, of a unimodal law.
     """
     rest = 1 - confidence
-    while (few := below(least) + 1 - below(most + 1) > rest).any():
-        least, most = np.where(few, least - 1, least), np.where(few, most + 1, most)
+    while (too_few := below(least) + 1 - below(most + 1) > rest).any():
+        least, most = np.where(too_few, least - 1, least), np.where(too_few, most + 1, most)
     while True:
         outside = below(least) + 1 - below(most + 1)
         first, last = below(least + 1) - below(least), below(most + 1) - below(most)
@@ -397,21 +337,17 @@ def _skewed_cdf(score: Floats, skewness: Floats) -> Floats:
 
 
 def _bisect(beyond: Callable[[Floats], Array], low: Floats, high: Floats) -> Floats:
-    """Returns, by bisection, the point where a condition that is first false and then true switches."""
+    """Returns, by bisection, the point from which on a condition holds."""
     for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
-        true = beyond(middle)
-        low, high = np.where(true, low, middle), np.where(true, middle, high)
+        holds = beyond(middle)
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return np.asarray((low + high) / 2)
 
 
 @dataclass(frozen=True)
 class PoissonErrorLaw(ErrorLaw):
-    """Error of a count among a Poisson number of others, minus their `mean`: the exact law of whole numbers.
-
-    Args:
-        mean: Mean of the Poisson number.
-    """
+    """Error of a count among a Poisson number of others, minus their `mean`: the exact law of whole numbers."""
 
     mean: float
 
@@ -447,9 +383,6 @@ def _poisson_margins(mean: float, confidence: float) -> tuple[float, float]:
     ends = np.array([poisson.ppf(rest, mean)]), np.array([poisson.isf(rest, mean)])
     least, most = find_shortest_range(lambda numbers: np.asarray(poisson.cdf(numbers - 1, mean)), *ends, confidence)
     return mean - float(least[0]) + 0.5, float(most[0]) - mean + 0.5
-
-
-# --- Means ---
 
 
 # --- Means ---
@@ -492,9 +425,6 @@ class MeanErrorLaw(ErrorLaw):
             third_slope: t in the third cumulant t·x + 2·x³ of a message; None if it is not known, which counts as 0.
             step: Step of the mean; 0 if it is continuous.
             start: Offset of the steps.
-
-        Returns:
-            The error law.
         """
         n, third = messages, Cumulant(0.0)
         if third_slope is not None:
@@ -508,10 +438,8 @@ class MeanErrorLaw(ErrorLaw):
 
     def with_min_variance(self, second_moment: float, curvature: float) -> MeanErrorLaw:
         """Returns the law with a lower bound S + c·x² of the messages' variance."""
-        return replace(
-            self,
-            count_law=replace(self.count_law, min_variance=_variance(self.message_count, second_moment, curvature)),
-        )
+        least = _variance(self.message_count, second_moment, curvature)
+        return replace(self, count_law=replace(self.count_law, min_variance=least))
 
     def variance_at_means(self, means: Floats) -> Floats:
         """Returns the variance of the estimates of these means, from −1 to 1."""
@@ -522,10 +450,9 @@ class MeanErrorLaw(ErrorLaw):
 
     def for_endpoint_values(self) -> MeanErrorLaw:
         """Returns the law for users who all hold one end or the other."""
-        variance, third = (
-            one.to_affine(self.message_count) for one in (self.count_law.variance, self.count_law.third_cumulant)
-        )
-        return replace(self, count_law=replace(self.count_law, variance=variance, third_cumulant=third))
+        law, users = self.count_law, self.message_count
+        variance, third = law.variance.to_affine(users), law.third_cumulant.to_affine(users)
+        return replace(self, count_law=replace(law, variance=variance, third_cumulant=third))
 
     def critical_value(self, confidence: float) -> float:
         return NORMAL.critical_value(confidence)
@@ -596,8 +523,8 @@ class NegativeBinomialErrorLaw(ErrorLaw):
         """The shape of a law of the same fourth moment without the part of the other options' noise."""
         if self.options is None:
             return self.shape
-        kept, others = 1 - 1 / self.options, (self.options - 1) / self.options**4
-        return self.shape * kept**2 / (kept**4 + others)
+        own, others = 1 - 1 / self.options, (self.options - 1) / self.options**4
+        return self.shape * own**2 / (own**4 + others)
 
     @property
     def excess_kurtosis(self) -> float:
@@ -607,11 +534,7 @@ class NegativeBinomialErrorLaw(ErrorLaw):
 
 @dataclass(frozen=True)
 class SkellamErrorLaw(ErrorLaw):
-    """Error that is a difference of two Poisson numbers: whole, two-sided, nearly normal if the variance is large.
-
-    Args:
-        variance: Variance of the difference.
-    """
+    """Error that is a difference of two Poisson numbers: whole, two-sided, nearly normal if the variance is large."""
 
     variance: float
 
@@ -653,15 +576,15 @@ def _count_noise_critical_value(shape: float, rate: float, options: int | None, 
     deviation *= math.sqrt(1 - 1 / steps) if steps > 1 else 1.0
     own = max(1, steps - 1) * noise
 
-    def held(reach: int) -> float:
+    def coverage(reach: int) -> float:
         return float(chances @ (others(own + reach) - others(own - reach - 1)))
 
     low, high = -1, int(own[-1]) + 1
-    while held(high) < confidence:
+    while coverage(high) < confidence:
         high *= 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if held(middle) >= confidence else (middle, high)
+        low, high = (low, middle) if coverage(middle) >= confidence else (middle, high)
     return (high + 0.5) / steps / deviation
 
 

@@ -117,11 +117,7 @@ NORMAL = NormalErrorLaw()
 
 @dataclass(frozen=True)
 class RowwiseErrorLaw(ErrorLaw):
-    """Error laws of the rows of an estimate.
-
-    Args:
-        rows: The law of each row.
-    """
+    """Error laws of the rows of an estimate."""
 
     rows: tuple[ErrorLaw, ...]
 
@@ -136,20 +132,13 @@ class RowwiseErrorLaw(ErrorLaw):
         self, value: Floats, variance: Floats, users: int, confidence: float
     ) -> tuple[Floats, Floats]:
         rows = zip(self.rows, value, variance, strict=True)
-        low, high = zip(
-            *(row.confidence_limits(own, spread, users, confidence) for row, own, spread in rows), strict=True
-        )
-        return np.array(low), np.array(high)
+        limits = [row.confidence_limits(own, spread, users, confidence) for row, own, spread in rows]
+        return np.array([low for low, _ in limits]), np.array([high for _, high in limits])
 
 
 @dataclass(frozen=True)
 class ConcatenatedErrorLaw(ErrorLaw):
-    """Error laws of several estimates joined in one row.
-
-    Args:
-        parts: The law of each estimate.
-        sizes: The number of components of each.
-    """
+    """Error laws of several estimates joined in one row, `sizes` components each."""
 
     parts: tuple[ErrorLaw, ...]
     sizes: tuple[int, ...]
@@ -169,18 +158,17 @@ class ConcatenatedErrorLaw(ErrorLaw):
     def confidence_limits(
         self, value: Floats, variance: Floats, users: int, confidence: float
     ) -> tuple[Floats, Floats]:
-        ends = np.cumsum(self.sizes)[:-1]
-        parts = zip(self.parts, np.split(value, ends), np.split(variance, ends), strict=True)
-        low, high = zip(
-            *(part.confidence_limits(own, spread, users, confidence) for part, own, spread in parts), strict=True
-        )
-        return np.concatenate(low), np.concatenate(high)
+        parts = zip(self.parts, self._split(value), self._split(variance), strict=True)
+        limits = [part.confidence_limits(own, spread, users, confidence) for part, own, spread in parts]
+        return np.concatenate([low for low, _ in limits]), np.concatenate([high for _, high in limits])
+
+    def _split(self, numbers: float | Floats) -> list[Floats]:
+        """Returns the numbers of each part; one number stands for all components."""
+        return np.split(np.broadcast_to(numbers, sum(self.sizes)), np.cumsum(self.sizes)[:-1])
 
     def transform(self, scale: float | Floats, shift: float | Floats) -> ErrorLaw:
-        ends = np.cumsum(self.sizes)[:-1]
-        numbers = (np.split(np.broadcast_to(each, sum(self.sizes)), ends) for each in (scale, shift))
-        parts = zip(self.parts, *numbers, strict=True)
-        return ConcatenatedErrorLaw(tuple(part.moved(by, to) for part, by, to in parts), self.sizes)
+        parts = zip(self.parts, self._split(scale), self._split(shift), strict=True)
+        return ConcatenatedErrorLaw(tuple(part.transform(by, to) for part, by, to in parts), self.sizes)
 
     def select(self, places: Any) -> ErrorLaw:
         return SelectedErrorLaw(self, tuple(np.arange(sum(self.sizes))[places].tolist()))
@@ -188,12 +176,7 @@ class ConcatenatedErrorLaw(ErrorLaw):
 
 @dataclass(frozen=True)
 class SelectedErrorLaw(ErrorLaw):
-    """Error law of chosen components of a joined estimate.
-
-    Args:
-        full_law: The law of all components.
-        indices: The indices of the chosen ones.
-    """
+    """Error law of the components `indices` of a joined estimate."""
 
     full_law: ConcatenatedErrorLaw
     indices: tuple[int, ...]
@@ -350,9 +333,9 @@ class SelectedOptions:
             One count per chosen option.
         """
         distinct, places = self._distinct
-        found = np.searchsorted(distinct, numbers)
-        np.minimum(found, len(distinct) - 1, out=found)
-        return np.bincount(found[distinct[found] == numbers], minlength=len(distinct))[places]
+        nearest = np.searchsorted(distinct, numbers)
+        np.minimum(nearest, len(distinct) - 1, out=nearest)
+        return np.bincount(nearest[distinct[nearest] == numbers], minlength=len(distinct))[places]
 
 
 # --- Influence of one user ---
@@ -510,18 +493,18 @@ class Estimator(ABC):
         """The approximate memory, in bytes, for an estimate of all options at once."""
         return BYTES_PER_OPTION * (self.option_count or 0)
 
-    def select(self, asked: SelectedOptions) -> Estimator:
+    def select(self, selection: SelectedOptions) -> Estimator:
         """Returns the estimator of chosen options alone, with the values and variances of the full estimate.
 
         The default estimates all options and selects; estimators of domains of any size override it.
 
         Args:
-            asked: The chosen options, in the order of the answers.
+            selection: The chosen options, in the order of the answers.
 
         Returns:
             The estimator.
         """
-        return SelectedComponentsEstimator(self, asked)
+        return SelectedComponentsEstimator(self, selection)
 
     def variance_at_counts(self, held: Floats, users: float) -> Floats | None:
         """Returns the exact variance if `held` users hold each option and all others are spread evenly.
@@ -539,12 +522,7 @@ class Estimator(ABC):
 
 @dataclass(frozen=True)
 class SelectedComponentsEstimator(Estimator):
-    """Estimator of chosen components of another estimator.
-
-    Args:
-        full_estimator: Estimator of all components.
-        selection: The chosen options.
-    """
+    """Estimator of the selected components of `full_estimator`."""
 
     full_estimator: Estimator
     selection: SelectedOptions
@@ -660,22 +638,12 @@ class TreeEstimator(KnownCovarianceEstimator):
         return (1.0,) * self.tree.height
 
 
-def check_memory(who: str, options: int, taken: int) -> None:
-    """Raises ValueError if an estimate of all options takes more than `MAX_ESTIMATE_BYTES` of memory.
-
-    Args:
-        who: Name that begins the error message.
-        options: Number of options.
-        taken: Memory in bytes.
-
-    Raises:
-        ValueError: If it takes too much memory.
-    """
-    if taken > MAX_ESTIMATE_BYTES:
+def check_memory(who: str, options: int, size: int) -> None:
+    """Raises ValueError if an estimate of all options takes more than `MAX_ESTIMATE_BYTES` of memory."""
+    if size > MAX_ESTIMATE_BYTES:
         raise ValueError(
-            f"{who}: all {options:,} options at once would take {taken:,} bytes, where {MAX_ESTIMATE_BYTES:,} are the "
-            f"most; "
-            f"ask for some of them, by --options FILE or options=[…]."
+            f"{who}: all {options:,} options at once would take {size:,} bytes, where {MAX_ESTIMATE_BYTES:,} are the "
+            f"most; ask for some of them, by --options FILE or options=[…]."
         )
 
 
@@ -709,30 +677,20 @@ class ConsistentRangeEstimator:
     estimator: KnownCovarianceEstimator
 
     @classmethod
-    def from_estimator(cls, who: str, reading: TreeEstimator) -> ConsistentRangeEstimator:
+    def from_estimator(cls, who: str, nodes: TreeEstimator) -> ConsistentRangeEstimator:
         """Returns the estimator of ranges for an estimator of nodes."""
-        return cls(who, reading.tree, reading.empty_node_variances, reading)
+        return cls(who, nodes.tree, nodes.empty_node_variances, nodes)
 
     def value_counts(self, estimate: Estimate) -> Floats:
         """Returns how many users hold each value, consistent with the nodes and with the number of users."""
-        whole = self.tree.make_consistent(estimate.value, self.level_variances, float(estimate.users))
-        return self.tree.split_levels(whole)[-1]
+        nodes = self.tree.make_consistent(estimate.value, self.level_variances, float(estimate.users))
+        return self.tree.split_levels(nodes)[-1]
 
     def ranges(self, estimate: Estimate, ranges: Sequence[ValueRange]) -> Estimate:
         """Returns unbiased estimates of the number of users with a value in each range [a, b).
 
         The estimated variance is unbiased, too, as it is linear in the counts: these enter unclipped, because clipping
-        many small ones at 0 would add up.
-
-        Args:
-            estimate: The estimate of all nodes.
-            ranges: Pairs (a, b).
-
-        Returns:
-            One component per range.
-
-        Raises:
-            ValueError: If a range is empty or outside the domain.
+        many small ones at 0 would add up. Raises ValueError if a range is empty or outside the domain.
         """
         held, users = self.value_counts(estimate), estimate.users
         below = np.concatenate([[0.0], np.cumsum(held)])
@@ -751,11 +709,11 @@ class ConsistentRangeEstimator:
         return self._variance(self._check_ranges(ranges), held, users)
 
     def _variance(self, ends: Integers, held: Floats, users: int) -> Floats:
-        parts = [self.estimator.combined_variance(weights, held, users) for weights in self._weights(ends)]
-        found = np.concatenate(parts)
+        blocks = [self.estimator.combined_variance(weights, held, users) for weights in self._weights(ends)]
+        variance = np.concatenate(blocks)
         # The number of all users is known without noise; only rounding error is left of its variance.
-        found[ends[:, 1] - ends[:, 0] == self.tree.value_count] = 0.0
-        return found
+        variance[ends[:, 1] - ends[:, 0] == self.tree.value_count] = 0.0
+        return variance
 
     def _weights(self, ends: Integers) -> Iterator[Floats]:
         """Yields the weights of the nodes for a block of answers at a time."""
@@ -788,13 +746,7 @@ MAX_FULL_SCAN_VALUES = 1 << 6
 
 @dataclass(frozen=True)
 class QuantileInterval:
-    """Estimated quantile, and the first and the last value of its confidence interval.
-
-    Args:
-        value: The estimated quantile.
-        low: First value of the interval.
-        high: Last value of the interval.
-    """
+    """Estimated quantile, and the first and the last value of its confidence interval."""
 
     value: int
     low: int
@@ -803,13 +755,7 @@ class QuantileInterval:
 
 @dataclass(frozen=True)
 class CumulativeCounts:
-    """Number of users who hold at most each of the first `value_count` values.
-
-    Args:
-        range_estimator: Estimator of ranges.
-        estimate: The estimate of all nodes.
-        value_count: Number of values.
-    """
+    """Number of users who hold at most each of the first `value_count` values, from an estimate of all nodes."""
 
     range_estimator: ConsistentRangeEstimator
     estimate: Estimate
@@ -818,9 +764,9 @@ class CumulativeCounts:
     def cumulative_counts(self) -> Floats:
         """Returns the estimated running counts, non-decreasing, between 0 and all users."""
         users = float(self.estimate.users)
-        found = np.clip(np.cumsum(self._value_counts[: self.value_count]), 0.0, users)
-        found[-1] = users
-        return np.maximum.accumulate(found)
+        counts = np.clip(np.cumsum(self._value_counts[: self.value_count]), 0.0, users)
+        counts[-1] = users
+        return np.maximum.accumulate(counts)
 
     def estimate_cumulative(self, values: Integers) -> Estimate:
         """Returns the unbiased number of users who hold at most each of these values, with its variance."""
@@ -839,10 +785,10 @@ class CumulativeCounts:
 
     @cached_property
     def _counts_below(self) -> Floats:
-        """The number of users who hold less than each value, from 0 to everybody."""
-        found = np.append(0.0, np.cumsum(self._value_counts))
-        found[-1] = self.estimate.users
-        return found
+        """The number of users who hold less than each value, from 0 to all users."""
+        counts = np.append(0.0, np.cumsum(self._value_counts))
+        counts[-1] = self.estimate.users
+        return counts
 
     def quantile(self, share: float, confidence: float) -> QuantileInterval:
         """Returns the first value that at least this share of users do not exceed, and its confidence interval.
@@ -851,12 +797,12 @@ class CumulativeCounts:
         the interval of its own count: each event has probability at most (1 − confidence)/2, hence either at most
         1 − confidence.
         """
-        wanted = share * self.estimate.users
-        best = int(np.searchsorted(self.cumulative_counts(), wanted * (1 - 1e-12), side="left"))
+        rank = share * self.estimate.users
+        best = int(np.searchsorted(self.cumulative_counts(), rank * (1 - 1e-12), side="left"))
 
         def possible(values: Integers) -> Floats:
             low, high = self._count_intervals(np.concatenate([values, values - 1]), confidence)
-            return np.asarray((high[: len(values)] >= wanted) & (low[len(values) :] < wanted))
+            return np.asarray((high[: len(values)] >= rank) & (low[len(values) :] < rank))
 
         if self.value_count <= MAX_FULL_SCAN_VALUES:
             inside = np.flatnonzero(possible(np.arange(self.value_count)))
@@ -866,9 +812,8 @@ class CumulativeCounts:
         return QuantileInterval(best, min(best, ends[0]), max(best, ends[1]))
 
     def _count_intervals(self, values: Integers, confidence: float) -> tuple[Floats, Floats]:
-        """Returns the intervals of the running count: below 0 before the first value, everybody at the last."""
-        found = self.estimate_cumulative(np.maximum(values, 0))
-        low, high = found.interval(confidence)
+        """Returns the intervals of the running count: below 0 before the first value, all users at the last."""
+        low, high = self.estimate_cumulative(np.maximum(values, 0)).interval(confidence)
         before, last = values < 0, values == self.value_count - 1
         users = float(self.estimate.users)
         low, high = np.where(last, users, low), np.where(last, users, high)
@@ -879,12 +824,12 @@ def _find_edge(possible: Callable[[Integers], Floats], start: int, sign: int, en
     """Returns the last possible value in one direction, by doubling steps and then bisection."""
     inside, step = start, 1
     while inside != end:
-        tried = inside + sign * min(step, abs(end - inside))
-        if not possible(np.array([tried]))[0]:
-            outside = tried
+        probe = inside + sign * min(step, abs(end - inside))
+        if not possible(np.array([probe]))[0]:
+            outside = probe
             while abs(outside - inside) > 1:
                 middle = (outside + inside) // 2
                 inside, outside = (middle, outside) if possible(np.array([middle]))[0] else (inside, middle)
             return inside
-        inside, step = tried, 2 * step
+        inside, step = probe, 2 * step
     return inside

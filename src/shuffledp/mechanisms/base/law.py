@@ -23,20 +23,7 @@ MIN_EPSILON = 1e-17
 
 
 def check_informative_epsilon(who: str, name: str, epsilon: object) -> float:
-    """Returns a finite ε that is large enough for a bit to carry information.
-
-    Args:
-        who: Name that begins error messages.
-        name: Name of the argument.
-        epsilon: The value to check.
-
-    Returns:
-        ε as a float.
-
-    Raises:
-        TypeError: If ε is not a number.
-        ValueError: If ε is not finite or smaller than `MIN_EPSILON`.
-    """
+    """Returns a finite ε that is large enough for a bit to carry information: at least `MIN_EPSILON`."""
     number = validation.positive_finite(who, name, epsilon)
     if number < MIN_EPSILON:
         raise ValueError(f"{who}: {name} must be at least {MIN_EPSILON:g}, got {number!r}.")
@@ -44,16 +31,7 @@ def check_informative_epsilon(who: str, name: str, epsilon: object) -> float:
 
 
 def flip_probability(epsilon: float) -> Fraction:
-    """Returns the smallest multiple f of 2^-64 with (1−f)/f ≤ e^ε, that is f ≥ 1/(e^ε + 1).
-
-    From ε = 64 on it is 2^-64.
-
-    Args:
-        epsilon: Local guarantee of the bit.
-
-    Returns:
-        The probability of a flip.
-    """
+    """Returns the smallest multiple f of 2^-64 with (1−f)/f ≤ e^ε, that is f ≥ 1/(e^ε + 1); from ε = 64 on 2^-64."""
     return random_sources.round_up_to_multiple(lambda: 1 / (arb(min(epsilon, 64.0)).exp() + 1))
 
 

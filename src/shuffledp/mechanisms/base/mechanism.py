@@ -12,10 +12,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Floats
+from shuffledp._core.validation import Array, Bools, Bytes, Floats
 from shuffledp.mechanisms.base.domain import InputDomain, check_categories
 from shuffledp.mechanisms.base.encoding import Encoding
 from shuffledp.mechanisms.base.estimator import (
@@ -74,7 +73,7 @@ class RangeQueryCapability(ABC):
         Raises:
             ValueError: If a value or a range is outside the domain.
         """
-        assert hasattr(self, "check"), "a mechanism"
+        assert isinstance(self, Mechanism)
         return self.range_estimator.range_variance(self.check(values), ranges)
 
 
@@ -114,22 +113,22 @@ class MultiQueryCapability(ABC):
 
 def find_range_estimator(mechanism: Mechanism) -> ConsistentRangeEstimator | None:
     """Returns a mechanism's estimator of ranges, from nodes of a tree or sums of options; None if it has none."""
-    reading = mechanism.estimator.inner if isinstance(mechanism.estimator, SeedEstimator) else mechanism.estimator
-    if not isinstance(reading, TreeEstimator) or not reading.has_known_covariances:
+    estimator = mechanism.estimator.inner if isinstance(mechanism.estimator, SeedEstimator) else mechanism.estimator
+    if not isinstance(estimator, TreeEstimator) or not estimator.has_known_covariances:
         return None
-    return ConsistentRangeEstimator.from_estimator(type(mechanism).__name__, reading)
+    return ConsistentRangeEstimator.from_estimator(type(mechanism).__name__, estimator)
 
 
 def supports_ranges(kind: type[Mechanism] | Mechanism) -> bool:
     """Returns True if a mechanism, or some example of a class, answers ranges."""
-    some = kind.examples() if isinstance(kind, type) else [kind]
-    return any(find_range_estimator(one) is not None for one in some)
+    instances = kind.examples() if isinstance(kind, type) else [kind]
+    return any(find_range_estimator(each) is not None for each in instances)
 
 
 def requires_padding(kind: type[Mechanism] | Mechanism) -> bool:
     """Returns True if users must hold exactly the stated number of items and are padded with dummies."""
-    some = kind.examples() if isinstance(kind, type) else [kind]
-    return any(one.domain.requires_padding for one in some)
+    instances = kind.examples() if isinstance(kind, type) else [kind]
+    return any(each.domain.requires_padding for each in instances)
 
 
 # --- Exact output laws of small instances ---
@@ -171,7 +170,7 @@ class HidingTable:
 
 
 class Sender(HasMixedUsers):
-    """Anything that sends messages of a known law."""
+    """Sender of messages of a known law."""
 
     @property
     @abstractmethod
@@ -332,13 +331,12 @@ class Mechanism(Randomizer, Sender):
 
     def settings(self) -> dict[str, Any]:
         """Returns the constructor's arguments by name, ε first, with the executed values in place of defaults."""
-        fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in fields}
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init}  # type: ignore[arg-type]
 
     def to_document(self) -> dict[str, Any]:
         """Returns the name, the local ε (null if it takes none) and all other settings in force, ready for JSON.
 
-        `catalogue.read` rebuilds the mechanism from it.
+        `catalogue.from_document` rebuilds the mechanism from it.
         """
         settings = {name: value for name, value in self.settings().items() if value is not None}
         local = settings.pop("epsilon", None)
@@ -486,7 +484,7 @@ class Mechanism(Randomizer, Sender):
         return self.encoding.unpack(wire)
 
     @final
-    def valid(self, wire: Bytes) -> NDArray[np.bool_]:
+    def valid(self, wire: Bytes) -> Bools:
         """Returns which rows of bytes are messages of this mechanism, since anybody may send other bytes.
 
         Args:
@@ -564,9 +562,14 @@ class Mechanism(Randomizer, Sender):
             ValueError: If there are no messages, if `users` is needed, or if a histogram of all options does not fit
                 into memory (`estimate_some` estimates chosen options).
         """
+        users = self._check_messages(messages, users)
+        return self.finish(self.accumulate(messages), users)
+
+    def _check_messages(self, messages: Array, users: int | None) -> int:
+        """Returns the number of users, by default from that of the messages; raises ValueError if there are none."""
         if len(messages) == 0:
             raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
-        return self.finish(self.accumulate(messages), self.count_users(len(messages)) if users is None else users)
+        return self.count_users(len(messages)) if users is None else users
 
     @final
     def build_estimator(self, options: Any) -> Estimator:
@@ -584,10 +587,10 @@ class Mechanism(Randomizer, Sender):
             TypeError: If the options are not whole numbers.
             ValueError: If an option is outside the domain, or the mechanism does not estimate counts of options.
         """
-        who, counted = type(self).__name__, self.estimator.option_count
-        if counted is None:
+        who, option_count = type(self).__name__, self.estimator.option_count
+        if option_count is None:
             raise ValueError(f"{who}: it does not count how many users hold each option; ask for the whole estimate.")
-        return self.estimator.select(SelectedOptions(check_categories(who, options, counted)))
+        return self.estimator.select(SelectedOptions(check_categories(who, options, option_count)))
 
     @final
     def estimate_some(self, messages: Array, options: Any, users: int | None = None) -> Estimate:
@@ -617,11 +620,9 @@ class Mechanism(Randomizer, Sender):
             >>> found.value.round(-2).astype(int).tolist(), found.standard_error.round().tolist()
             ([300, 700, 0], [19.0, 27.0, 9.0])
         """
-        reading = self.build_estimator(options)
-        if len(messages) == 0:
-            raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
-        behind = self.count_users(len(messages)) if users is None else users
-        return reading.finish(reading.accumulate(messages), behind)
+        estimator = self.build_estimator(options)
+        users = self._check_messages(messages, users)
+        return estimator.finish(estimator.accumulate(messages), users)
 
     @final
     def truth(self, values: Any) -> Floats:
@@ -668,8 +669,8 @@ class Mechanism(Randomizer, Sender):
         >>> [f"{sdp.KRR(epsilon, options=1024).influence:.2f}" for epsilon in (1.0, 9.6)]
         ['596.36', '1.07']
         """
-        sways = self.estimator.influence(self.message_plan.max_messages)
-        return None if sways is None else max(sway.equivalent_users for sway in sways)
+        influences = self.estimator.influence(self.message_plan.max_messages)
+        return None if influences is None else max(each.equivalent_users for each in influences)
 
     # --- Privacy ---
 
@@ -709,8 +710,8 @@ class Mechanism(Randomizer, Sender):
         """Returns the search for attacks in the output table, or None if messages are too long for a table."""
         if not (self.has_table and self.one_message_each) or isinstance(self.law, TableLaw):
             return None
-        most = MAX_TABLE_BITS_WITH_ATTACKS if self.law.attacks() else MAX_TABLE_BITS
-        return TableAttacks(self) if self.message_bits <= most else None
+        limit = MAX_TABLE_BITS_WITH_ATTACKS if self.law.attacks() else MAX_TABLE_BITS
+        return TableAttacks(self) if self.message_bits <= limit else None
 
     @final
     @property
@@ -758,7 +759,7 @@ class Mechanism(Randomizer, Sender):
 
 @dataclass(frozen=True)
 class TableAttacks:
-    """The attacks on a mechanism that its table shows: the inputs hardest to hide, among the worst other inputs."""
+    """The attacks that a mechanism's table shows: the inputs hardest to hide, among the worst other inputs."""
 
     mechanism: Mechanism
 

@@ -112,8 +112,9 @@ class SingleMessage(MessagePlan):
 class WithDummies(MessagePlan):
     """One message that depends on the value and `dummies` that do not; all dummies of all users have one law.
 
-    Theorem: identity (★) with w = the law of a dummy and M − 1 = all dummies of all honest users, the victim's own
-    among them. Others' real messages are revealed: known, or independent of the victim's value, they take nothing away.
+    Theorem: identity (★) with w = the law of a dummy and M − 1 = all dummies of all honest users, the target user's own
+    among them. Others' real messages are revealed: known, or independent of the target user's value, they take nothing
+    away.
     Returns: exact if others' real messages are a function of their values; else an upper bound.
 
     Args:
@@ -130,7 +131,7 @@ class WithDummies(MessagePlan):
         return users * self.dummies + 1
 
     def other_user_count(self, messages: int) -> int:
-        """Returns how many users besides the victim there are if this many messages hide each other.
+        """Returns how many users besides the target user there are if this many messages hide each other.
 
         Args:
             messages: Number of messages that hide each other.
@@ -183,9 +184,8 @@ class SharedNoise(MessagePlan):
 
     @property
     def messages_per_user(self) -> float:
-        return float(
-            self.padded_messages or self.value_messages + (0.0 if self.has_shuffler_noise else self.noise_messages)
-        )
+        users_noise = 0.0 if self.has_shuffler_noise else self.noise_messages
+        return float(self.padded_messages or self.value_messages + users_noise)
 
     @property
     def is_variable(self) -> bool:
@@ -198,7 +198,7 @@ class SharedNoise(MessagePlan):
 
     def premises(self) -> tuple[str, ...]:
         if self.has_shuffler_noise:
-            return ("The shuffler draws the noise as planned, and tells nobody what it drew.",)
+            return ("The shuffler draws the noise as planned, and keeps it secret.",)
         return () if self.padded_messages else ("Nobody learns how many messages a user sent.",)
 
     @property
@@ -214,9 +214,9 @@ class SharedNoise(MessagePlan):
         return self.padded_messages or (self.value_messages if self.is_exact else 0)
 
     def user_messages(self, users: int) -> int | None:
-        return (
-            users * self.value_messages if self.has_shuffler_noise and self.is_exact else super().user_messages(users)
-        )
+        if self.has_shuffler_noise and self.is_exact:
+            return users * self.value_messages
+        return super().user_messages(users)
 
     def hiding_messages(self, users: int) -> int:
         return users

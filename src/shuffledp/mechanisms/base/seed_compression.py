@@ -10,10 +10,9 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.validation import Array, Bytes, Floats, Integers, Words
+from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers, Words
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, accept_all_rows
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence, SelectedOptions
 from shuffledp.mechanisms.base.law import Law
@@ -30,8 +29,6 @@ HALF_WORD_BITS = np.uint64(32)
 LOW_HALF_MASK = np.uint64((1 << 32) - 1)
 WORDS_PER_INTEGER = 2
 """Words that one bounded integer consumes: no value's probability is then off by more than a relative 2^-65."""
-
-
 ACCEPTANCE_ROUNDING = Fraction(1, 1 << 50)
 """Relative error of a product of a few floats."""
 
@@ -142,7 +139,8 @@ class ApproximateProposal(Proposal):
 
     @property
     @abstractmethod
-    def replacement_delta(self) -> float: ...
+    def replacement_delta(self) -> float:
+        """δ of the exchange of one input for another."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ class UniformProposal(Proposal):
     """
 
     response: TwoLevelResponse
-    in_response_set: Callable[[Array, Array], NDArray[np.bool_]]
+    in_response_set: Callable[[Array, Array], Bools]
 
     @property
     def ratio(self) -> float:
@@ -196,10 +194,10 @@ class UniformNumberProposal(UniformProposal):
         return integers_below(self.outputs, words)
 
 
-def exact_proposals(given: Sequence[Proposal | None]) -> tuple[Proposal, ...] | None:
-    """Returns all references if each is present and bounds every ratio; else None."""
-    exact = tuple(one for one in given if one is not None and not isinstance(one, ApproximateProposal))
-    return exact if len(exact) == len(given) else None
+def exact_proposals(proposals: Sequence[Proposal | None]) -> tuple[Proposal, ...] | None:
+    """Returns the proposals if each is present and bounds every ratio; else None."""
+    exact = tuple(each for each in proposals if each is not None and not isinstance(each, ApproximateProposal))
+    return exact if len(exact) == len(proposals) else None
 
 
 def log_rounded_up(ratio: Fraction) -> float:
@@ -274,14 +272,7 @@ MAX_DISTURBANCE = Fraction(1, 4)
 
 @dataclass(frozen=True)
 class ReplaceDeleteGuarantee:
-    """(ε, δ) guarantees against replacing a value, and against deleting it (compared with the reference law).
-
-    Args:
-        replacement_epsilon: ε of a replacement.
-        replacement_delta: δ of a replacement.
-        deletion_epsilon: ε of a deletion.
-        deletion_delta: δ of a deletion.
-    """
+    """(ε, δ) guarantees against replacing a value, and against deleting it (compared with the proposal law)."""
 
     replacement_epsilon: float
     replacement_delta: float
@@ -295,15 +286,14 @@ class SeedGuarantee:
 
     c = C·β_G + 2η, η the relative error of an executed acceptance probability (`acceptance_rounding`, and the 2^-64 of
     its coin), bounds the distance of E_s[π_x(G(s))] from 1, π_x = R(x)/ρ: a generator can change nothing else ([LC]
-    Lemma 3.2).
-    κ: acceptance probabilities may be too large by up to e^κ, which changes no density by more than that.
+    Lemma 3.2). κ: acceptance probabilities may be too large by up to e^κ, which changes no density by more than that.
 
     Theorem: [LC] Lemma 3.2 (A.1), deletion ε+2c+κ; Lemma A.6, replacement ε_r+4c+2κ; Lemma A.8, deletion
     (ε+2δ+2c, δ+c); Lemma A.10, replacement (ε_r+2δ+4c, 2δ_r+2c); Lemma 3.3 (A.3), total variation γ+J·β_G;
     Lemma 3.5 (A.5), deletion 2ε for an arbitrary G.
     Requires: δ + c + 2κ < 1/4, below the lemmas' 1/2; κ = 0 where δ > 0.
     Deviates: C replaces e^ε, as the proofs use only π_x ≤ C; β_G is joined by the rounding of the executed
-    probabilities. A client that runs out of tries sends a seed of the reference law, for some values more often than
+    probabilities. A client that runs out of tries sends a seed of the proposal law, for some values more often than
     for others: replacement is the larger of the replacement and the deletion guarantee (print assumes ε ≤ ε_r).
 
     Args:
@@ -346,8 +336,7 @@ class SeedGuarantee:
 
     def holds(self) -> bool:
         """Returns True if the lemmas apply."""
-        exact = self.log_excess == 0 or self.is_pure
-        return exact and self.total_error < MAX_DISTURBANCE
+        return (self.log_excess == 0 or self.is_pure) and self.total_error < MAX_DISTURBANCE
 
     @property
     def is_pure(self) -> bool:
@@ -363,9 +352,9 @@ class SeedGuarantee:
         replacement = max(Fraction(base.replacement_epsilon) + 2 * delta + 4 * c + 2 * kappa, deletion)
         if self.is_pure:
             return ReplaceDeleteGuarantee(float_above(replacement), 0.0, float_above(deletion), 0.0)
-        missed = max(2 * Fraction(base.replacement_delta) + 2 * c, delta + c)
+        replacement_delta = max(2 * Fraction(base.replacement_delta) + 2 * c, delta + c)
         return ReplaceDeleteGuarantee(
-            float_above(replacement), float_above(missed), float_above(deletion), float_above(delta + c)
+            float_above(replacement), float_above(replacement_delta), float_above(deletion), float_above(delta + c)
         )
 
     @cached_property
@@ -397,7 +386,7 @@ class SeedGuarantee:
 
     @cached_property
     def _density_error(self) -> Fraction:
-        """c' ≥ c + 2(e^κ−1): the distance of E_s of an executed density from 1, and of these from R's in the mean."""
+        """A bound c' ≥ c + 2(e^κ−1) of the distance of E_s of a density from 1, and of these from R's in the mean."""
         # e^κ − 1 ≤ 2κ, as κ is below 1/8.
         return self.disturbance + 4 * Fraction(self.log_excess)
 
@@ -423,13 +412,7 @@ class SeedGuarantee:
 
         Theorem: [LC] Lemma A.6, and for the total variation the same argument with the tests π_x − π_x' ≥ θ:
         E_s(π_x/ζ_x − π_x'/ζ_x')_+ ≤ (β+5c')/(1−c') for ζ = E_s[π] within c' = c + 4κ of 1.
-        Deviates: ``q_common`` is given up, so that it is q.
-
-        Args:
-            base: Parameters of R.
-
-        Returns:
-            Upper bounds of p, β and q.
+        Deviates: `q_common` is given up, so that it is q.
         """
         grown = 4 * self.disturbance + 2 * Fraction(self.log_excess)
         with precision(PRECISION_BITS):
@@ -451,12 +434,7 @@ MAX_BLOCK_WORDS = 1 << 17
 
 @dataclass(frozen=True)
 class SeedExpansion:
-    """Expansion of a seed s to the message R_∅(G(s)), drawn from the reference law with the generator's words.
-
-    Args:
-        proposal: The reference law.
-        generator: The pseudorandom generator.
-    """
+    """Expansion of a seed s to the message R_∅(G(s)), drawn from the proposal law with the generator's words."""
 
     proposal: Proposal
     generator: PseudorandomGenerator
@@ -467,14 +445,7 @@ class SeedExpansion:
         return max(1, MAX_BLOCK_WORDS // int(self.proposal.word_count))
 
     def expand_blocks(self, seeds: Seeds) -> Iterator[tuple[slice, Array]]:
-        """Yields the messages of the seeds, a block of rows at a time.
-
-        Args:
-            seeds: The seeds, one per row.
-
-        Yields:
-            The rows of the block, and their messages.
-        """
+        """Yields the rows of a block of seeds, and their messages."""
         for start in range(0, len(seeds), self.block_rows):
             rows = slice(start, start + self.block_rows)
             words = self.generator.expand(seeds[rows], self.proposal.word_count)
@@ -483,12 +454,7 @@ class SeedExpansion:
 
 @dataclass(frozen=True)
 class SeedEncoding(Encoding):
-    """Encoding of seeds of whole bytes, which are sent as they are.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        seed_bits: Bits of a seed.
-    """
+    """Encoding of seeds of whole bytes, which are sent as they are."""
 
     error_prefix: str
     seed_bits: int
@@ -510,30 +476,14 @@ class SeedEncoding(Encoding):
 
 @dataclass(frozen=True)
 class SeedEstimator(Estimator):
-    """Estimator that expands seeds and applies the `inner` estimator to the messages.
-
-    Args:
-        encoding: Encoding of the seeds.
-        expansion: Expansion of seeds to messages.
-        inner: Estimator of the randomizer's messages.
-    """
+    """Estimator that expands seeds and applies the `inner` estimator to the messages."""
 
     encoding: SeedEncoding
     expansion: SeedExpansion
     inner: Estimator
 
     def expand(self, messages: Array) -> Array:
-        """Returns the randomizer's messages for which the seeds stand.
-
-        Args:
-            messages: The seeds.
-
-        Returns:
-            One message per seed.
-
-        Raises:
-            ValueError: If a row is not a seed.
-        """
+        """Returns the randomizer's message for each seed; raises ValueError if a row is not a seed."""
         return np.concatenate([part for _, part in self.expansion.expand_blocks(self.encoding.unpack(messages))])
 
     def accumulate(self, messages: Array) -> Array:
@@ -557,8 +507,8 @@ class SeedEstimator(Estimator):
     def full_estimate_bytes(self) -> int:
         return self.inner.full_estimate_bytes
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return replace(self, inner=self.inner.select(asked))
+    def select(self, selection: SelectedOptions) -> Estimator:
+        return replace(self, inner=self.inner.select(selection))
 
     def variance_at_counts(self, held: Floats, users: float) -> Floats | None:
         return self.inner.variance_at_counts(held, users)
@@ -583,12 +533,7 @@ class SeedLaw(Law):
     convex function of f(x) − e^ε·f(x'): that is the law of two regions with the least overlap, and the least level
     times the uniform law is in every other user's. An unchanged value is one more law on that square.
 
-    Theorem: two-level randomizers, as in ``TwoLevelLaw``, for densities between the levels.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        guarantee: Guarantees of the seeds.
-        inner: Law of the randomizer's messages.
+    Theorem: two-level randomizers, as in `TwoLevelLaw`, for densities between the levels.
     """
 
     error_prefix: str
@@ -612,11 +557,11 @@ class SeedLaw(Law):
         return TwoLevelLaw(region, exclusive_share=min(share, 1 - share), covers_mixtures=True)
 
     def variation_ratio(self) -> VariationRatio:
-        missed = self.guarantee.seed_guarantee.replacement_delta
-        if missed:
+        delta = self.guarantee.seed_guarantee.replacement_delta
+        if delta:
             raise NotApplicable(
                 self.error_prefix,
-                f"the randomizer is private only up to δ = {missed:.3g}, so there is no largest ratio.",
+                f"the randomizer is private only up to δ = {delta:.3g}, so there is no largest ratio.",
             )
         return self.guarantee.variation_ratio(self.inner.variation_ratio())
 

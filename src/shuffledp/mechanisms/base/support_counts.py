@@ -87,7 +87,11 @@ class SupportEstimator(SimulableEstimator, TreeEstimator):
         return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users, self.error_law(users))
 
     def error_law(self, users: int) -> CountErrorLaw:
-        """Returns the error law of the support, a whole number summed over holders, other users and dummies."""
+        """Returns the error law of the support, a whole number summed over holders, other users and dummies.
+
+        Args:
+            users: Number of users.
+        """
         s, r, gap = self.true_support, self.false_support, float(self.true_support - self.false_support)
         spread = [float(p * (1 - p) + self.dummy_variance) / gap**2 for p in (s, r)]
         third = [float(p * (1 - p) * (1 - 2 * p) + self.dummy_third_cumulant) / gap**3 for p in (s, r)]
@@ -103,20 +107,20 @@ class SupportEstimator(SimulableEstimator, TreeEstimator):
     def option_count(self) -> int:
         return self.options
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return SelectedSupportEstimator(self, asked)
+    def select(self, selection: SelectedOptions) -> Estimator:
+        return SelectedSupportEstimator(self, selection)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
         """Returns how many of the messages support each of the chosen options.
 
         Args:
             messages: A batch of messages.
-            asked: The chosen options.
+            selection: The chosen options.
 
         Returns:
             One count per chosen option.
         """
-        return np.asarray(self.support_counts(self.accumulate(messages))[asked.options])
+        return np.asarray(self.support_counts(self.accumulate(messages))[selection.options])
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
         """Returns the influence if every message supports a given option, or none does."""
@@ -157,6 +161,7 @@ class SupportEstimator(SimulableEstimator, TreeEstimator):
 
     @cached_property
     def tree(self) -> ValueTree:  # type: ignore[override]
+        """A tree of one level, whose leaves are the options."""
         return ValueTree(self.options, self.options)
 
     def second_moment_sum(self, weights: Floats, held: Floats, users: int) -> Floats:
@@ -164,24 +169,29 @@ class SupportEstimator(SimulableEstimator, TreeEstimator):
 
         E[Z] is the weight of the user's own option. Of the weights only W1 = Σ w_j, W2 = Σ w_j², and both sums over the
         users' own options are needed, because every two options are alike.
+
+        Args:
+            weights: Rows of weights, one weight per option.
+            held: Number of users who hold each option.
+            users: Number of users.
         """
         own, mixed, each, together = self._second_moment_coefficients
         first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
-        found = own * (weights**2 @ held) + mixed * first * (weights @ held)
-        return np.asarray(found + users * (each * second + together * first**2))
+        holders = own * (weights**2 @ held) + mixed * first * (weights @ held)
+        return np.asarray(holders + users * (each * second + together * first**2))
 
     @cached_property
     def _second_moment_coefficients(self) -> tuple[float, float, float, float]:
         """The coefficients of Σ w² and W1·Σ w over the users' own options, and of W2 and W1² for each user."""
         pairs = self.pair_support
-        assert pairs is not None, "how options hang together is known"
+        assert pairs is not None, "the joint support probabilities are known"
         s, r, u, t = self.true_support, self.false_support, pairs.true_and_other, pairs.both_other
         terms = s - r - 2 * u + 2 * t, 2 * (u - t - r * (s - r)), r - t, t - r * r
         own, mixed, each, together = (float(term / (s - r) ** 2) for term in terms)
         return own, mixed, each, together
 
     def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
-        assert self.pair_support is not None, "how options hang together is known"
+        assert self.pair_support is not None, "the joint support probabilities are known"
         first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
         noise = float(self.dummy_variance) * second + float(self.pair_support.dummy_covariance) * (first**2 - second)
         real = self.second_moment_sum(weights, held, users) - weights**2 @ held
@@ -202,12 +212,24 @@ class SupportEstimator(SimulableEstimator, TreeEstimator):
         return self.estimate_from_supports(self.draw_supports(held, users, rng), users)
 
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
-        """Draws how many messages support each option: Binomial(s) of holders, Binomial(r) of others, dummies."""
+        """Returns random support counts of all options: Binomial(s) of holders, Binomial(r) of others, and dummies.
+
+        Args:
+            held: Number of users who hold each option.
+            users: Number of users.
+            rng: Source of randomness.
+        """
         own, other = rng.binomial(held, float(self.true_support)), rng.binomial(users - held, float(self.false_support))
         return np.asarray(own + other + self.draw_dummies(users, len(held), rng))
 
     def draw_dummies(self, users: int, options: int, rng: np.random.Generator) -> Integers:
-        """Draws how many dummies support each option, independently."""
+        """Returns random numbers of dummies that support each option, independently.
+
+        Args:
+            users: Number of users.
+            options: Number of options.
+            rng: Source of randomness.
+        """
         del users, rng
         return np.zeros(options, dtype=np.int64)
 
@@ -233,9 +255,8 @@ class SelectedSupportEstimator(SelectedOptionsEstimator):
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Draws each option's estimate by its exact law, independently of the other options."""
-        return self.full_estimator.estimate_from_supports(
-            SupportEstimator.draw_supports(self.full_estimator, held, users, rng), users
-        )
+        supports = SupportEstimator.draw_supports(self.full_estimator, held, users, rng)
+        return self.full_estimator.estimate_from_supports(supports, users)
 
 
 @dataclass(frozen=True)
@@ -246,9 +267,8 @@ class DecodedSupportEstimator(SelectedSupportEstimator):
         return self.full_estimator.accumulate(messages)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        return self.full_estimator.estimate_from_supports(
-            self.full_estimator.support_counts(total)[self.selection.options], users
-        )
+        supports = self.full_estimator.support_counts(total)[self.selection.options]
+        return self.full_estimator.estimate_from_supports(supports, users)
 
 
 @dataclass(frozen=True)
@@ -269,8 +289,8 @@ class OptionCountEstimator(SupportEstimator):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return asked.counts(messages)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return selection.counts(messages)
 
     @property
     def pair_support(self) -> PairSupport:
@@ -281,7 +301,7 @@ class OptionCountEstimator(SupportEstimator):
         return True
 
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
-        """Draws the counts of those who report the truth, and uniform options for everybody else."""
+        """Draws the counts of those who report the truth, and uniform options for all others."""
         return draw_response_counts(held, users, float(self.uniform_share), rng)
 
 
@@ -292,8 +312,8 @@ class BitSumEstimator(SupportEstimator):
     def accumulate(self, messages: Array) -> Array:
         return bit_codes.column_sums(messages, self.options)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return bit_codes.selected_column_sums(messages, asked.options)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return bit_codes.selected_column_sums(messages, selection.options)
 
     @property
     def pair_support(self) -> PairSupport:
@@ -304,9 +324,9 @@ class BitSumEstimator(SupportEstimator):
         return True
 
 
-def independent_pair_support(reading: SupportEstimator) -> PairSupport:
+def independent_pair_support(estimator: SupportEstimator) -> PairSupport:
     """Returns the joint support probabilities if every option has an independent coin and independent dummies."""
-    return PairSupport(reading.true_support * reading.false_support, reading.false_support**2)
+    return PairSupport(estimator.true_support * estimator.false_support, estimator.false_support**2)
 
 
 def draw_response_counts(held: Integers, users: int, uniform_share: float, rng: np.random.Generator) -> Integers:

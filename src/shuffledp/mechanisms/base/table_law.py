@@ -185,26 +185,14 @@ class UnitTable:
 
 
 def check_probabilities(who: str, rows: Any) -> Floats:
-    """Returns the rows as an array of at least two rows of finite non-negative numbers.
-
-    Args:
-        who: Name that begins error messages.
-        rows: One row per input.
-
-    Returns:
-        The table as floats.
-
-    Raises:
-        TypeError: If entries are not numbers.
-        ValueError: If the shape is not that of a table, or an entry is negative, infinite or NaN.
-    """
+    """Returns the rows, one per input, as a table of at least two rows of finite non-negative numbers."""
     try:
-        given = np.asarray(rows)
+        array = np.asarray(rows)
     except ValueError:
         raise ValueError(f"{who}: expected rows of numbers, all of one length.") from None
-    if given.dtype.kind not in "iufO":
-        raise TypeError(f"{who}: expected a table of numbers, got {given.dtype}.")
-    numbers = validation.reals(who, "probabilities", given)
+    if array.dtype.kind not in "iufO":
+        raise TypeError(f"{who}: expected a table of numbers, got {array.dtype}.")
+    numbers = validation.reals(who, "probabilities", array)
     if numbers.ndim != 2:
         raise ValueError(f"{who}: expected a table (rows are inputs, columns are outputs), got shape {numbers.shape}.")
     inputs, outputs = numbers.shape
@@ -305,10 +293,10 @@ class TableLaw(Law):
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         units, whole = self.table.units, self.table.total_units
-        sent = units[:, _nonempty_columns(units)]
-        if sent.shape[1] != 2 or self._largest_ratio is None:
+        columns = units[:, _nonempty_columns(units)]
+        if columns.shape[1] != 2 or self._largest_ratio is None:
             return None
-        return Fraction(int(sent[:, 0].min()), whole), Fraction(int(sent[:, 0].max()), whole)
+        return Fraction(int(columns[:, 0].min()), whole), Fraction(int(columns[:, 0].max()), whole)
 
     @property
     def epsilon(self) -> float:
@@ -333,11 +321,11 @@ class TableLaw(Law):
         if self._largest_ratio is None:
             units = self.table.units
             column = int(np.flatnonzero((units == 0).any(axis=0) & (units > 0).any(axis=0))[0])
-            never, sometimes = np.argmin(units[:, column]), np.argmax(units[:, column])
+            zero, largest = np.argmin(units[:, column]), np.argmax(units[:, column])
             raise NotApplicable(
                 self.error_prefix,
-                f"no finite ratio exists, because input {sometimes} may send output {column} "
-                f"and input {never} never does; give every input some probability there.",
+                f"no finite ratio exists, because input {largest} may send output {column} "
+                f"and input {zero} never does; give every input some probability there.",
             )
         return self._largest_ratio
 
@@ -354,9 +342,8 @@ class TableLaw(Law):
             barely = math.nextafter(1.0, math.inf)
             return VariationRatio(p=barely, beta=0.0, q=barely)
         p = float_above(ratio)
-        beta = float_above(
-            Fraction(max(variation for variation, _, _ in self._total_variations()), self.table.total_units)
-        )
+        variation, _, _ = max(self._total_variations())
+        beta = float_above(Fraction(variation, self.table.total_units))
         return VariationRatio(p=p, beta=beta, q=p, q_common=float_above(self._common_ratio(Fraction(p))))
 
     def _total_variations(self) -> Iterator[tuple[int, int, int]]:
@@ -409,9 +396,9 @@ class TableLaw(Law):
             others += list(rows[:MAX_ATTACKS])
         return [*worst, *(self._attack(rows[first], rows[second], each) for each in others)]
 
-    def _attack(self, first: Array, second: Array, crowd: Array) -> HidingPair:
-        there = crowd > 0
-        return self.pair(merge_columns(first[there], second[there], crowd[there]), others=sum(crowd.tolist()))
+    def _attack(self, first: Array, second: Array, hiding: Array) -> HidingPair:
+        there = hiding > 0
+        return self.pair(merge_columns(first[there], second[there], hiding[there]), others=sum(hiding.tolist()))
 
     def other_users(self) -> Sequence[OtherUsers]:
         """Returns every pair of different rows, where another user may hold any row."""
@@ -427,9 +414,8 @@ class TableLaw(Law):
         """Returns the mixed hiding laws of tables with the same number of columns: column j is message j of each."""
         laws = [law for law in hiders if isinstance(law, TableLaw) and law.message_count == self.message_count]
         tables = [_distinct_rows(law.table.units) for law in laws]
-        kinds, own = sum(map(len, tables)), _distinct_rows(self.table.units)
-        pairs = list(combinations(own, 2))
-        if len(laws) < len(hiders) or len(pairs) * kinds * self.message_count > MAX_MIXED_SEARCH_SIZE:
+        row_count, pairs = sum(map(len, tables)), list(combinations(_distinct_rows(self.table.units), 2))
+        if len(laws) < len(hiders) or len(pairs) * row_count * self.message_count > MAX_MIXED_SEARCH_SIZE:
             return ()
         wholes = [law.table.total_units for law in laws]
         common = math.lcm(*wholes)
@@ -459,12 +445,13 @@ class TableLaw(Law):
     @property
     def message_count(self) -> int:
         """The number of messages."""
-        return int(self.table.units.shape[1])
+        return self.table.outputs
 
     # --- Truncation of messages that other inputs hardly ever send ---
 
     @property
     def has_tails(self) -> bool:
+        """True if cutting off rare messages helps."""
         return self.epsilon > MIN_TAIL_EPSILON
 
     def truncate_tails(self, share: float) -> TruncatedTable | None:
@@ -480,9 +467,9 @@ class TableLaw(Law):
 
     def _truncate(self, share: float) -> TruncatedTable:
         rows, whole = self._reduced_table, self.table.total_units
-        left, lost = _truncate_worst(rows, int(Fraction(share) * whole))
+        truncated, lost = _truncate_worst(rows, int(Fraction(share) * whole))
         return TruncatedTable(
-            self.error_prefix, UnitRows(rows, whole), UnitRows(left, whole), float_above(Fraction(lost, whole))
+            self.error_prefix, UnitRows(rows, whole), UnitRows(truncated, whole), float_above(Fraction(lost, whole))
         )
 
     def pair(self, classes: Sequence[UnitTriple], others: int | None = None) -> HidingPair:
@@ -517,16 +504,16 @@ class UnitRows(ValueObject):
         rows = self.floats
         if len(rows) ** 2 * rows.size > MAX_PRODUCTS:
             return []
-        found = []
+        triples = []
         for third, row in enumerate(rows):
             there = row > 0
             products = rows[:, there] / row[there] @ rows[:, there].T
             own = np.diag(products)
             spread = np.triu(own[:, None] + own - 2 * products)
             place = int(np.argmax(spread))
-            found.append((float(spread.flat[place]), (*divmod(place, len(rows)), third)))
-        found.sort(reverse=True)
-        return [(int(a), int(b), third) for _, (a, b, third) in found[:most]]
+            triples.append((float(spread.flat[place]), (*divmod(place, len(rows)), third)))
+        triples.sort(reverse=True)
+        return [(int(a), int(b), third) for _, (a, b, third) in triples[:most]]
 
     def classes(self, first: Array, second: int, third: int) -> tuple[UnitTriple, ...]:
         """Returns the classes of messages that the third row sends; user 1 has the law `first` or row `second`."""
@@ -547,17 +534,20 @@ class TruncatedTable(TruncatedRandomizer):
         return self.truncated_mass
 
     def variation_ratio(self) -> VariationRatio:
-        raise NotApplicable(self.error_prefix, "some input sends what another hardly ever does: no ratios tell of it.")
+        raise NotApplicable(
+            self.error_prefix,
+            "some input sends messages that another hardly ever sends, so that no finite ratio exists.",
+        )
 
     def blankets(self) -> Sequence[HidingPair]:
         """Returns every pair of rows against the column minima; each direction truncates its own first row."""
         rows = self.table.units
-        found = [self._pair_against(a, b, rows.min(axis=0)) for a, b in combinations(range(len(rows)), 2)]
+        pairs = [self._pair_against(a, b, rows.min(axis=0)) for a, b in combinations(range(len(rows)), 2)]
         # A table that is its own mirror image has every pair twice.
-        return list({frozenset((pair.classes, pair.reverse_classes)): pair for pair in found}.values())
+        return list({frozenset((pair.classes, pair.reverse_classes)): pair for pair in pairs}.values())
 
     def pair(self, a: int, b: int, third: int) -> HidingPair:
-        """Returns two rows where everybody else has a third one; the truncated messages of user 1 are ignored."""
+        """Returns two rows where all others have a third one; the truncated messages of user 1 are ignored."""
         return self._pair_against(a, b, self.table.units[third])
 
     def _pair_against(self, a: int, b: int, hiding: Array) -> HidingPair:
@@ -629,8 +619,8 @@ class RowOtherUsers(OtherUsers):
 
 def unit_pair(classes: Sequence[UnitTriple], whole: int, others: int | None = None) -> HidingPair:
     """Returns the pair of two rows in units of 1/`whole` and a hiding law in units of 1/`others`."""
-    crowd = others or whole
-    exact = [(fmpq(first, whole), fmpq(second, whole), fmpq(hiding, crowd)) for first, second, hiding in classes]
+    hiding_units = others or whole
+    exact = [(fmpq(first, whole), fmpq(second, whole), fmpq(hiding, hiding_units)) for first, second, hiding in classes]
     return exact_pair(exact, symmetric=sorted(classes) == _swap_classes(classes))
 
 
@@ -654,19 +644,19 @@ def _truncate_worst(rows: Array, most: int) -> tuple[Array, int]:
 
     Messages with a minimum of 0 are cut in any case. Also returns the largest number of units that a row lost.
     """
-    left, lost = rows.copy(), 0
+    truncated, most_lost = rows.copy(), 0
     least = rows.min(axis=0)
-    for row in left:
-        gone = int(row[least == 0].sum())
+    for row in truncated:
+        lost = int(row[least == 0].sum())
         row[least == 0] = 0
         ratios = [chance / low if low else 0.0 for chance, low in zip(row.tolist(), least.tolist(), strict=True)]
         for column in sorted(range(len(ratios)), key=lambda column: -ratios[column]):
-            if gone + row[column] > most:
+            if lost + row[column] > most:
                 break
-            gone += int(row[column])
+            lost += int(row[column])
             row[column] = 0
-        lost = max(lost, gone)
-    return left, lost
+        most_lost = max(most_lost, lost)
+    return truncated, most_lost
 
 
 def _nonempty_columns(rows: Array) -> Array:

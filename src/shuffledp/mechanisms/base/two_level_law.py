@@ -1,6 +1,6 @@
 """Two-level output laws: uniform on all messages or, else, uniform on a response set that belongs to the input.
 
-Randomized response, subset selection, local hashing, Hadamard response, signs, windows and caps are all of this kind:
+Randomized response, subset selection, local hashing, Hadamard response, signs, windows and caps are of this kind:
 two levels of probability, high on the input's region and low elsewhere, with a likelihood ratio of at most e^ε.
 """
 
@@ -201,19 +201,19 @@ class TwoLevelResponse:
             One pair per case.
         """
         alone = self.share - both
-        same: list[dict[SetMembership, Fraction]] = [
+        cases: list[dict[SetMembership, Fraction]] = [
             {(True, False, first): alone, (False, True, not first): alone, (True, True, True): both}
             for first in (True, False)
         ]
         for three in dict.fromkeys(together):
             shares: dict[SetMembership, Fraction] = {(True, True, True): three}
             shares |= dict.fromkeys([(True, True, False), (True, False, True), (False, True, True)], both - three)
-            one = self.share - 2 * both + three
-            shares |= dict.fromkeys([(True, False, False), (False, True, False), (False, False, True)], one)
-            same.append(shares)
-        for shares in same:
+            single = self.share - 2 * both + three
+            shares |= dict.fromkeys([(True, False, False), (False, True, False), (False, False, True)], single)
+            cases.append(shares)
+        for shares in cases:
             shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
-        return tuple(self.attack(shares, symmetric=False, hider=hider) for shares in same)
+        return tuple(self.attack(shares, symmetric=False, hider=hider) for shares in cases)
 
     def variation_ratio(self, only_one: Fraction, q_common: float | None) -> VariationRatio:
         """Returns the variation-ratio parameters.
@@ -351,8 +351,8 @@ class TwoLevelLaw(Law):
         """Returns the law under which all messages are equally likely."""
         if self.space_key is None:
             return None
-        nothing = UniformResponse(self.response.error_prefix, 0.0, self.response.share)
-        return dataclasses.replace(self, response=nothing, attack_pairs=())
+        uniform = UniformResponse(self.response.error_prefix, 0.0, self.response.share)
+        return dataclasses.replace(self, response=uniform, attack_pairs=())
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         return self.binary_extremes
@@ -363,15 +363,15 @@ def corners(rooms: Sequence[Fraction], whole: Fraction) -> Iterator[tuple[Fracti
 
     At a corner all rooms but one are empty or full.
     """
-    seen = set()
+    found = set()
     for free in range(len(rooms)):
         for filled in product((False, True), repeat=len(rooms) - 1):
             full = [*filled[:free], False, *filled[free:]]
-            held = [room if yes else Fraction(0) for room, yes in zip(rooms, full, strict=True)]
-            held[free] = whole - sum(held)
-            if 0 <= held[free] <= rooms[free]:
-                seen.add(tuple(held))
-    yield from sorted(seen, reverse=True)
+            parts = [room if is_full else Fraction(0) for room, is_full in zip(rooms, full, strict=True)]
+            parts[free] = whole - sum(parts)
+            if 0 <= parts[free] <= rooms[free]:
+                found.add(tuple(parts))
+    yield from sorted(found, reverse=True)
 
 
 def _pair(cells: Iterable[tuple[Fraction, Fraction, Fraction, Fraction]], *, symmetric: bool) -> HidingPair:

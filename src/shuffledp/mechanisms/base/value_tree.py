@@ -1,7 +1,7 @@
 """Trees over an ordered domain, and the least-squares projection that makes estimates of their nodes consistent.
 
 The nodes of a level have one width, a power of the fan-out; the last node of a level may be narrower. Nodes are stored
-level by level, the widest first and the single values last; the root, which holds everybody, is not stored.
+level by level, the widest first and the single values last; the root, which counts all users, is not stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from shuffledp._core.validation import Array, Floats, Integers
 
 SAMPLED_RANGES, GOLDEN_RATIO_CONJUGATE = 64, 0.6180339887498949
+
 LevelArrays = list[Floats]
 """Numbers of each level, the widest nodes first; the last axis runs over nodes."""
 
@@ -40,10 +41,10 @@ class ValueTree:
     @cached_property
     def node_widths(self) -> tuple[int, ...]:
         """The number of values in a full node of each level, the widest first."""
-        found = [1]
-        while found[0] * self.fan_out < self.value_count:
-            found.insert(0, found[0] * self.fan_out)
-        return tuple(found)
+        widths = [1]
+        while widths[0] * self.fan_out < self.value_count:
+            widths.insert(0, widths[0] * self.fan_out)
+        return tuple(widths)
 
     @property
     def height(self) -> int:
@@ -84,10 +85,10 @@ class ValueTree:
 
     def sum_leaves(self, leaves: Array) -> Floats:
         """Returns the sums over the values of every node."""
-        found = [np.asarray(leaves)]
+        levels = [np.asarray(leaves)]
         for level in range(self.height - 1, 0, -1):
-            found.insert(0, self._sum_to_parents(level, found[0]))
-        return np.concatenate(found, axis=-1)
+            levels.insert(0, self._sum_to_parents(level, levels[0]))
+        return np.concatenate(levels, axis=-1)
 
     def find_nodes(self, values: Array) -> Integers:
         """Returns the node of each value on every level, one row per value."""
@@ -96,29 +97,23 @@ class ValueTree:
 
     def decompose(self, low: int, high: int) -> list[int]:
         """Returns the fewest disjoint nodes that cover the values [low, high), without the root."""
-        found: list[int] = []
+        nodes: list[int] = []
         while low < high:
             level = next(
                 level
                 for level, width in enumerate(self.node_widths)
                 if low % width == 0 and min(low + width, self.value_count) <= high
             )
-            found.append(self.level_starts[level] + low // self.node_widths[level])
+            nodes.append(self.level_starts[level] + low // self.node_widths[level])
             low = self.node_range(level, low // self.node_widths[level])[1]
-        return found
+        return nodes
 
     # --- Least squares ---
 
     def make_consistent(self, value: Floats, spreads: Sequence[float], total: float) -> Floats:
-        """Returns the consistent numbers nearest to `value`, weighted by 1/variance.
+        """Returns the numbers of all nodes nearest to `value` where children sum to their parents, and all to `total`.
 
-        Args:
-            value: One number per node.
-            spreads: Variances of the levels, in any unit.
-            total: Sum of all values.
-
-        Returns:
-            Numbers such that children sum to their parents, and all to `total`.
+        Distances are weighted by 1/variance; `spreads` are the variances of the levels, in any unit.
         """
         passes, best = self._passes(tuple(spreads)), self.combine_upwards(value, spreads)
         missing = np.asarray(total - best[0].sum(axis=-1))
@@ -131,38 +126,31 @@ class ValueTree:
     def combine_upwards(self, value: Floats, spreads: Sequence[float]) -> LevelArrays:
         """Returns, for every node, the best number from its own and those of its descendants."""
         passes, own = self._passes(tuple(spreads)), self.split_levels(value)
-        found = [own[-1]]
+        best = [own[-1]]
         for level in range(self.height - 2, -1, -1):
-            below = self._sum_to_parents(level + 1, found[0])
-            found.insert(0, below + passes.own_weight[level] * (own[level] - below))
-        return found
+            below = self._sum_to_parents(level + 1, best[0])
+            best.insert(0, below + passes.own_weight[level] * (own[level] - below))
+        return best
 
     def adjoint_weights(self, leaves: Floats, spreads: Sequence[float]) -> tuple[Floats, Floats]:
         """Returns the weights of all nodes' numbers, and of the total, in Σ leaves·(consistent numbers of the values).
 
-        This is the adjoint of `make_consistent`.
-
-        Args:
-            leaves: One row of weights of the values per answer.
-            spreads: Variances of the levels, in any unit.
-
-        Returns:
-            One row of node weights per answer, and the weight of the total in each.
+        Each has one row per row of `leaves`. This is the adjoint of `make_consistent`.
         """
         passes = self._passes(tuple(spreads))
-        pulled: LevelArrays = []
-        asked = np.asarray(leaves, dtype=np.float64)
+        down: LevelArrays = []
+        weights = np.asarray(leaves, dtype=np.float64)
         for level in range(self.height - 1, 0, -1):
-            passed = self._sum_to_parents(level, passes.difference_share[level] * asked)
-            pulled.insert(0, asked - self._copy_to_children(level, passed))
-            asked = passed
-        whole = (passes.difference_share[0] * asked).sum(axis=-1)
-        pulled.insert(0, asked - whole[..., None])
-        found = []
+            parents = self._sum_to_parents(level, passes.difference_share[level] * weights)
+            down.insert(0, weights - self._copy_to_children(level, parents))
+            weights = parents
+        total = (passes.difference_share[0] * weights).sum(axis=-1)
+        down.insert(0, weights - total[..., None])
+        own = []
         for level in range(self.height - 1):
-            found.append(passes.own_weight[level] * pulled[level])
-            pulled[level + 1] += self._copy_to_children(level + 1, pulled[level] - found[-1])
-        return np.concatenate([*found, pulled[-1]], axis=-1), whole
+            own.append(passes.own_weight[level] * down[level])
+            down[level + 1] += self._copy_to_children(level + 1, down[level] - own[-1])
+        return np.concatenate([*own, down[-1]], axis=-1), total
 
     def mean_range_variance(self) -> float:
         """Returns the mean variance of some typical ranges if every node's number has variance 1."""
@@ -174,8 +162,8 @@ class ValueTree:
         )
         low, high = ends.min(axis=1)[:, None], ends.max(axis=1)[:, None]
         places = np.arange(self.value_count)
-        asked = (places >= low) & (places <= high)
-        weights, _ = self.adjoint_weights(asked.astype(np.float64), (1.0,) * self.height)
+        inside = (places >= low) & (places <= high)
+        weights, _ = self.adjoint_weights(inside.astype(np.float64), (1.0,) * self.height)
         return float((weights**2).sum(axis=1).mean())
 
     def combined_variances(self, spreads: Sequence[float]) -> LevelArrays:
@@ -185,15 +173,15 @@ class ValueTree:
     @lru_cache(maxsize=16)  # noqa: B019 – a tree is a few numbers
     def _passes(self, spreads: tuple[float, ...]) -> _PassCoefficients:
         spread = [np.full(self.level_sizes[-1], spreads[-1])]
-        keep: LevelArrays = []
+        own_weight: LevelArrays = []
         for level in range(self.height - 2, -1, -1):
             below = self._sum_to_parents(level + 1, spread[0])
-            keep.insert(0, below / (below + spreads[level]))
-            spread.insert(0, keep[0] * spreads[level])
+            own_weight.insert(0, below / (below + spreads[level]))
+            spread.insert(0, own_weight[0] * spreads[level])
         share = [spread[0] / spread[0].sum()]
         for level in range(1, self.height):
             share.append(spread[level] / self._copy_to_children(level, self._sum_to_parents(level, spread[level])))
-        return _PassCoefficients(spread, keep, share)
+        return _PassCoefficients(spread, own_weight, share)
 
     def _sum_to_parents(self, level: int, numbers: Floats) -> Floats:
         """Sums numbers of a level into those of the level above."""

@@ -26,12 +26,7 @@ MAX_EXACT_INTEGER = 1 << 53
 
 @dataclass(frozen=True)
 class QueryColumn:
-    """Values of one query, stored as some numbers of a row that also holds the other queries' values.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        domain: Domain of the query's values.
-    """
+    """Values of one query, stored as some numbers of a row that also holds the other queries' values."""
 
     error_prefix: str
     domain: InputDomain
@@ -46,14 +41,7 @@ class QueryColumn:
         return math.prod(self.audit_pair.shape[1:])
 
     def check(self, number: int, column: Any) -> Array:
-        """Returns the column as rows of numbers.
-
-        Args:
-            number: Index of the query, for error messages.
-            column: One value per user.
-
-        Returns:
-            One row per user.
+        """Returns the column of a query, whose number is for error messages, as rows of numbers.
 
         Raises:
             TypeError: If values have the wrong type.
@@ -133,46 +121,37 @@ class Query:
         Its variance is the answers' own plus that of drawing the query, (1/π − 1)·Σm², where m is a user's contribution
         to the truth. For counts Σm² is the count; otherwise m is taken at its largest, unless the statistic contains
         the mean square of the messages' contributions: that is m² plus the answers' own variance, which is known.
-
-        Args:
-            statistic: Accumulated statistic of the answers.
-            answers: Number of messages that answer this query.
-            users: Number of users.
-
-        Returns:
-            The estimate for all users; its variance is infinite if nobody answered.
+        The variance is infinite if nobody answered.
         """
         if answers == 0:
             return Estimate(np.zeros(self.shape), np.full(self.shape, np.inf), users)
-        found = self.estimator.finish(np.asarray(statistic).reshape(self.statistic_shape), answers)
+        total = np.asarray(statistic).reshape(self.statistic_shape)
+        answered = self.estimator.finish(total, answers)
         share = float(self.share)
         scale = answers / (share * users) if self.is_mean else 1 / share
-        value = found.value * scale
+        value = answered.value * scale
         if self.is_mean:
-            squares = self.estimator.mean_square(np.asarray(statistic).reshape(self.statistic_shape), answers)
-            spread = found.variance * answers
-            return Estimate(
-                value, (spread / share + (1 / share - 1) * self._mean_square_values(found, squares)) / users, users
-            )
-        own = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * self._max_contribution**2)
-        tails = (
-            found.error_law.subsample(share, answers, users) if isinstance(found.error_law, CountErrorLaw) else NORMAL
+            mean_square = self._mean_square_values(answered, self.estimator.mean_square(total, answers))
+            spread = answered.variance * answers
+            return Estimate(value, (spread / share + (1 / share - 1) * mean_square) / users, users)
+        squares = (
+            np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * self._max_contribution**2)
         )
-        return Estimate(value, found.variance * scale**2 + (1 / share - 1) * own, users, tails)
+        law = answered.error_law
+        tails = law.subsample(share, answers, users) if isinstance(law, CountErrorLaw) else NORMAL
+        return Estimate(value, answered.variance * scale**2 + (1 / share - 1) * squares, users, tails)
 
-    def _mean_square_values(self, found: Estimate, squares: Floats | None) -> Floats:
+    def _mean_square_values(self, answered: Estimate, squares: Floats | None) -> Floats:
         """Returns the mean of m² over users who answered, from the mean `squares` of their messages' contributions.
 
         It is clipped to the range from the square of their mean to that of the largest number, which is taken if
         `squares` is None.
         """
-        least, most = (
-            np.clip(found.value, -self._max_contribution, self._max_contribution) ** 2,
-            np.full(self.shape, self._max_contribution**2),
-        )
+        largest = self._max_contribution
+        least, most = np.clip(answered.value, -largest, largest) ** 2, np.full(self.shape, largest**2)
         if squares is None:
             return most
-        return np.asarray(np.clip(squares.reshape(self.shape) - found.variance * found.users, least, most))
+        return np.asarray(np.clip(squares.reshape(self.shape) - answered.variance * answered.users, least, most))
 
     @cached_property
     def _max_contribution(self) -> float:
@@ -181,8 +160,8 @@ class Query:
 
     def influence(self, messages: float) -> list[Influence] | None:
         """Returns the influence of messages that all answer this query: 1/share times that on its estimator."""
-        found = self.estimator.influence(1)
-        return None if found is None else [sway.scale(messages / float(self.share)) for sway in found]
+        influences = self.estimator.influence(1)
+        return None if influences is None else [each.scale(messages / float(self.share)) for each in influences]
 
     def truth(self, column: Array) -> Floats:
         return self.estimator.truth(column).reshape(-1)
@@ -207,12 +186,7 @@ class Query:
 
 @dataclass(frozen=True)
 class QuerySetDomain(InputDomain):
-    """Domain with one column per query: a sequence of columns in Python, one row of numbers per user in canonical form.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        queries: The columns.
-    """
+    """Domain with one column per query: a sequence of columns in Python, rows of numbers in canonical form."""
 
     error_prefix: str
     queries: tuple[QueryColumn, ...]
@@ -246,14 +220,7 @@ class QuerySetDomain(InputDomain):
         return values
 
     def split_columns(self, rows: Array) -> list[Array]:
-        """Returns the values of each query in the canonical form of its mechanism.
-
-        Args:
-            rows: One row of numbers per user.
-
-        Returns:
-            One array per query.
-        """
+        """Returns the values of each query in the canonical form of its mechanism, from one row of numbers per user."""
         ends = np.cumsum([query.width for query in self.queries])
         return [
             query.restore(part) for query, part in zip(self.queries, np.split(rows, ends[:-1], axis=1), strict=True)
@@ -265,12 +232,7 @@ class QuerySetDomain(InputDomain):
 
 @dataclass(frozen=True)
 class QuerySetEncoding(Encoding):
-    """Encoding as the number of the query and its mechanism's encoded message, padded with zeros to one length.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        encodings: Encodings of the queries' mechanisms.
-    """
+    """Encoding as the number of the query and its mechanism's encoded message, padded with zeros to one length."""
 
     error_prefix: str
     encodings: tuple[Encoding, ...]
@@ -295,45 +257,21 @@ class QuerySetEncoding(Encoding):
         return rows, good
 
     def decode_query(self, number: int, rows: Bytes) -> Array:
-        """Decodes rows that all answer one query.
-
-        Args:
-            number: Index of the query.
-            rows: Its rows of bytes.
-
-        Returns:
-            The messages of its mechanism.
-
-        Raises:
-            ValueError: If a row is not a message.
-        """
+        """Returns the messages of one query's mechanism from rows of bytes; raises ValueError if one is no message."""
         return self.encodings[number].unpack(self._query_bytes(number, rows))
 
     def _query_bytes(self, number: int, rows: Bytes) -> Bytes:
         return np.ascontiguousarray(rows[:, 1 : 1 + self.encodings[number].byte_length])
 
     def write_messages(self, rows: Bytes, number: int, places: slice | Integers, messages: Array) -> None:
-        """Writes encoded messages of a query into rows of zeros.
-
-        Args:
-            rows: Rows that are changed in place.
-            number: Index of the query.
-            places: The rows to write to.
-            messages: Messages of the query's mechanism.
-        """
+        """Writes encoded messages of a query into some rows of zeros, in place."""
         rows[places, 0] = number
         rows[places, 1 : 1 + self.encodings[number].byte_length] = self.encodings[number].pack(messages)
 
 
 @dataclass(frozen=True)
 class QuerySetEstimator(Estimator):
-    """Estimator that puts the queries' estimates in one row; messages are rows of bytes as sent.
-
-    Args:
-        domain: Domain of all queries.
-        encoding: Encoding of all queries.
-        queries: The queries with their estimators.
-    """
+    """Estimator that puts the queries' estimates in one row; messages are rows of bytes as sent."""
 
     domain: QuerySetDomain
     encoding: QuerySetEncoding
@@ -353,35 +291,19 @@ class QuerySetEstimator(Estimator):
         return np.concatenate(parts)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        start, found = 0, []
+        start, estimates = 0, []
         for query in self.queries:
             stop = start + 1 + math.prod(query.statistic_shape)
-            found.append(query.finish(total[start + 1 : stop], int(total[start]), users))
+            estimates.append(query.finish(total[start + 1 : stop], int(total[start]), users))
             start = stop
-        value = np.concatenate([estimate.value.reshape(-1) for estimate in found])
-        variance = np.concatenate([estimate.variance.reshape(-1) for estimate in found])
-        tails = ConcatenatedErrorLaw(tuple(one.error_law for one in found), tuple(one.value.size for one in found))
-        return Estimate(value, variance, users, tails)
+        return concatenate_estimates(estimates, users)
 
     def influence(self, messages: float) -> Sequence[Influence] | None:
-        """Returns the influence of a liar who answers the query to be moved; other answers add nothing to it."""
-        found: list[Influence] = []
-        for query in self.queries:
-            own = query.influence(messages)
-            if own is None:
-                return None
-            found += own
-        return found if len(self.queries) == 1 else [sway.include_zero() for sway in found]
+        """Returns the influence of a liar who answers the targeted query; other answers add nothing to it."""
+        return concatenate_influences([query.influence(messages) for query in self.queries])
 
     def split_estimate(self, estimate: Estimate) -> list[Estimate]:
-        """Splits an estimate into the estimates of the queries.
-
-        Args:
-            estimate: The estimate of all queries in one row.
-
-        Returns:
-            One estimate per query, in the shape that its own estimator returns.
-        """
+        """Splits an estimate into the estimates of the queries, each in the shape that its own estimator returns."""
         start, result = 0, []
         tails = (
             estimate.error_law.parts
@@ -405,6 +327,23 @@ class QuerySetEstimator(Estimator):
         return list(zip(self.queries, self.domain.split_columns(values), strict=True))
 
 
+def concatenate_estimates(estimates: Sequence[Estimate], users: int) -> Estimate:
+    """Returns the estimates of all queries as one estimate in a row."""
+    value = np.concatenate([estimate.value.reshape(-1) for estimate in estimates])
+    variance = np.concatenate([estimate.variance.reshape(-1) for estimate in estimates])
+    laws, sizes = tuple(each.error_law for each in estimates), tuple(each.value.size for each in estimates)
+    return Estimate(value, variance, users, ConcatenatedErrorLaw(laws, sizes))
+
+
+def concatenate_influences(parts: Sequence[Sequence[Influence] | None]) -> Sequence[Influence] | None:
+    """Returns the influences on all queries of users who target one of them; None if one is unknown."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    influences = [each for part in known for each in part]
+    return influences if len(parts) == 1 else [each.include_zero() for each in influences]
+
+
 # --- Proposal law ---
 
 
@@ -418,12 +357,6 @@ class QuerySetProposal(Proposal):
 
     Query k, which users answer with probability π_k, has a weight in proportion to π_k·C_k, where C_k is its own
     largest ratio: the largest ratio overall is then Σ π_k·C_k, the least for any weights, up to rounding.
-
-    Args:
-        domain: Domain of all queries.
-        encoding: Encoding of all queries.
-        proposals: The queries' proposal laws.
-        shares: The probability with which a user answers each query.
     """
 
     domain: QuerySetDomain
@@ -434,8 +367,8 @@ class QuerySetProposal(Proposal):
     @cached_property
     def weights(self) -> tuple[int, ...]:
         """The weights of the queries."""
-        wanted = [share * Fraction(one.ratio) for share, one in zip(self.shares, self.proposals, strict=True)]
-        return tuple(max(1, int(part / sum(wanted) * (1 << WEIGHT_BITS))) for part in wanted)
+        products = [share * Fraction(one.ratio) for share, one in zip(self.shares, self.proposals, strict=True)]
+        return tuple(max(1, int(part / sum(products) * (1 << WEIGHT_BITS))) for part in products)
 
     @cached_property
     def _query_ratios(self) -> tuple[Fraction, ...]:
@@ -496,8 +429,8 @@ class QuerySetProposal(Proposal):
             here = np.flatnonzero(messages[:, 0] == number)
             if here.size:
                 own = values[here, start:stop].reshape(len(here), *shape).astype(kind)
-                found = self.proposals[number].acceptance(own, self.encoding.decode_query(number, messages[here]))
-                chances[here] = found * self._relative_ratios[number]
+                accepted = self.proposals[number].acceptance(own, self.encoding.decode_query(number, messages[here]))
+                chances[here] = accepted * self._relative_ratios[number]
             start = stop
         return np.minimum(chances, 1.0)
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.validation import Array, Bytes, Floats
+from shuffledp._core.validation import Array, Bytes, Floats, checked
 from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, OutputTable
 from shuffledp.mechanisms.base.message_plan import MessagePlan
-from shuffledp.mechanisms.combined._query_sets import QueryColumn, QuerySetDomain, QuerySetEncoding
-from shuffledp.mechanisms.combined.parallel import MAX_QUERIES
+from shuffledp.mechanisms.combined._query_sets import (
+    QueryColumn,
+    QuerySetDomain,
+    QuerySetEncoding,
+    concatenate_estimates,
+    concatenate_influences,
+)
+from shuffledp.mechanisms.combined.parallel import check_mechanisms
 from shuffledp.mechanisms.correlated_noise.cancelling_noise import CancellingNoise
 from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix
 from shuffledp.mechanisms.frequency.randomized_response import KRR
@@ -33,11 +39,7 @@ from shuffledp.sampling.random_sources import RandomSource, SystemSource
 
 @dataclass(frozen=True)
 class MultiQueryLaw(Law):
-    """Law to which bounds on single messages do not apply: each query's messages hide only each other.
-
-    Args:
-        error_prefix: Name that begins error messages.
-    """
+    """Law to which bounds on single messages do not apply: each query's messages hide only each other."""
 
     error_prefix: str
     missing_attack_reason = "each question has attacks of its own"
@@ -54,11 +56,7 @@ class MultiQueryLaw(Law):
 
 @dataclass(frozen=True)
 class CombinedMessagePlan(MessagePlan):
-    """Message plan of all queries; the messages of each query hide each other by its own plan.
-
-    Args:
-        parts: The message plans of the queries.
-    """
+    """Message plan of all queries; the messages of each query hide each other by its own plan."""
 
     parts: tuple[MessagePlan, ...]
 
@@ -112,19 +110,12 @@ def _sum_if_known(counts: list[int | None]) -> int | None:
 
 @dataclass(frozen=True)
 class AnswerEstimator:
-    """Estimator of one query, with the shapes of its statistic and its estimate.
-
-    Args:
-        estimator: The query's estimator.
-        statistic_shape: Shape of its statistic.
-        statistic_type: Numpy type of the statistic: beside floats of another query, whole numbers up to 2^53 are
-            floats, too.
-        estimate_shape: Shape of its estimate.
-    """
+    """Estimator of one query, with the shapes of its statistic and its estimate."""
 
     estimator: Estimator
     statistic_shape: tuple[int, ...]
     statistic_type: str
+    """Numpy type of the statistic: beside floats of another query, whole numbers up to 2^53 are floats, too."""
     estimate_shape: tuple[int, ...]
 
     @property
@@ -144,13 +135,7 @@ class AnswerEstimator:
 
 @dataclass(frozen=True)
 class AnswerSetEstimator(Estimator):
-    """Estimator that puts the queries' estimates in one row; messages are rows of bytes as sent.
-
-    Args:
-        domain: Domain of all queries.
-        encoding: Encoding of all queries.
-        answer_estimators: Estimators of the queries.
-    """
+    """Estimator that puts the queries' estimates in one row; messages are rows of bytes as sent."""
 
     domain: QuerySetDomain
     encoding: QuerySetEncoding
@@ -161,34 +146,24 @@ class AnswerSetEstimator(Estimator):
         parts = []
         for number, answer in enumerate(self.answer_estimators):
             own = messages[messages[:, 0] == number]
-            found = (
+            statistic = (
                 answer.estimator.accumulate(self.encoding.decode_query(number, own))
                 if len(own)
                 else answer.empty_statistic
             )
-            parts.append(np.asarray(found).reshape(-1))
+            parts.append(np.asarray(statistic).reshape(-1))
         return np.concatenate(parts)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        start, found = 0, []
+        start, estimates = 0, []
         for answer in self.answer_estimators:
             stop = start + answer.statistic_size
-            found.append(answer.estimator.finish(answer.restore_statistic(total[start:stop]), users))
+            estimates.append(answer.estimator.finish(answer.restore_statistic(total[start:stop]), users))
             start = stop
-        value = np.concatenate([one.value.reshape(-1) for one in found])
-        variance = np.concatenate([one.variance.reshape(-1) for one in found])
-        tails = ConcatenatedErrorLaw(tuple(one.error_law for one in found), tuple(one.value.size for one in found))
-        return Estimate(value, variance, users, tails)
+        return concatenate_estimates(estimates, users)
 
     def split_estimate(self, estimate: Estimate) -> list[Estimate]:
-        """Splits an estimate into the estimates of the queries.
-
-        Args:
-            estimate: The estimate of all queries in one row.
-
-        Returns:
-            One estimate per query, in the shape that its own estimator returns.
-        """
+        """Splits an estimate into the estimates of the queries, each in the shape that its own estimator returns."""
         tails = (
             estimate.error_law.parts
             if isinstance(estimate.error_law, ConcatenatedErrorLaw)
@@ -206,14 +181,8 @@ class AnswerSetEstimator(Estimator):
         ]
 
     def influence(self, messages: float) -> Sequence[Influence] | None:
-        """Returns the influence of a liar who sends all messages to the query to be moved, or none."""
-        found: list[Influence] = []
-        for answer in self.answer_estimators:
-            own = answer.estimator.influence(messages)
-            if own is None:
-                return None
-            found += own
-        return found if len(self.answer_estimators) == 1 else [sway.include_zero() for sway in found]
+        """Returns the influence of a liar who sends all messages, or none, to the targeted query."""
+        return concatenate_influences([answer.estimator.influence(messages) for answer in self.answer_estimators])
 
     def truth(self, values: Array) -> Floats:
         return np.concatenate([answer.estimator.truth(column).reshape(-1) for answer, column in self._columns(values)])
@@ -262,7 +231,7 @@ class AllAnswered(Mechanism, MultiQueryCapability, HasParts):
         ('0.0538', 'composed-parts')
     """
 
-    mechanisms: Sequence[Mechanism]
+    mechanisms: Sequence[Mechanism] = field(metadata=checked(check_mechanisms))
 
     name = "all-answered"
     task = "several queries"
@@ -272,16 +241,6 @@ class AllAnswered(Mechanism, MultiQueryCapability, HasParts):
     combines_mechanisms = True
     tunable = ()
     has_table = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.mechanisms, Sequence) or not 1 <= len(self.mechanisms) <= MAX_QUERIES:
-            raise ValueError(
-                f"{ERROR_PREFIX}: expected 1 to {MAX_QUERIES} mechanisms in a list, got {self.mechanisms!r}."
-            )
-        for mechanism in self.mechanisms:
-            if not isinstance(mechanism, Mechanism):
-                raise TypeError(f"{ERROR_PREFIX}: expected mechanisms such as KRR(1.0, 16), got {mechanism!r}.")
-        object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
 
     # --- Parts ---
 
@@ -315,26 +274,9 @@ class AllAnswered(Mechanism, MultiQueryCapability, HasParts):
         return AnswerSetEstimator(self.domain, self.encoding, tuple(answers))
 
     def queries(self, estimate: Estimate) -> list[Estimate]:
-        """Splits an estimate into the estimates of the queries.
-
-        Args:
-            estimate: The result of `estimate(messages)`.
-
-        Returns:
-            One estimate per query, in the shape that its mechanism returns.
-        """
         return self.estimator.split_estimate(estimate)
 
     def query_variance(self, number: int, values: Array) -> Floats:
-        """Returns the exact variance of the estimate of one query.
-
-        Args:
-            number: Index of the query.
-            values: The true values of its column, in canonical form.
-
-        Returns:
-            One variance per component.
-        """
         return self.estimator.answer_estimators[number].estimator.variance(values)
 
     @property
@@ -356,28 +298,12 @@ class AllAnswered(Mechanism, MultiQueryCapability, HasParts):
     # --- Running the mechanism ---
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages of all queries for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            One row of bytes per message, query after query.
-        """
+        """Returns the messages of all queries, query after query, one row of bytes per message."""
         columns = zip(self.mechanisms, self.domain.split_columns(values), strict=True)
         parts = [self._encode_query(k, one.randomize(column, source)) for k, (one, column) in enumerate(columns)]
         return np.concatenate(parts)
 
     def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the messages that the shuffler must add, for all queries.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            One row of bytes per message, or None if the shuffler adds none.
-        """
         drawn = [(k, one.draw_shuffler_messages(source)) for k, one in enumerate(self.mechanisms)]
         parts = [self._encode_query(k, messages) for k, messages in drawn if messages is not None]
         return np.concatenate(parts) if parts else None

@@ -14,7 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.domain import WrappedDomain
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import (
@@ -43,24 +43,24 @@ class Compressed(Mechanism, HasTails):
     """Mechanism that sends a seed which a generator expands to a message of another mechanism.
 
     Seeds are drawn until the message of one is accepted for the value. A seed s stands for y = R_∅(G(s)), a draw from
-    the reference law ρ; it is accepted with probability R(x)(y)/(C·ρ(y)), capped at 1 for randomizers that are private
+    the proposal law ρ; it is accepted with probability R(x)(y)/(C·ρ(y)), capped at 1 for randomizers that are private
     only up to δ. After J = ⌈C·ln(1/γ)/(1−δ)⌉ rejected seeds a fresh one is sent unconditionally. About C seeds are
     tried; the server expands the seeds that it receives. `epsilon` is the replacement guarantee of the seeds, under the
     generator's `assumption`.
 
     Theorem: [LC] Algorithms 1 and 4; guarantees: see ``SeedGuarantee``.
-    Requires: a randomizer that gives its reference law; 0 < γ < 1.
+    Requires: a randomizer with a proposal law; 0 < γ < 1.
     Deviates: C is the largest density ratio, not e^ε (fewer tries). Estimates and variances are those of the
-    randomizer; they may be off as far as those of a law within ``total_variation`` of it.
+    randomizer; they may be off as those of a law within ``total_variation`` of it.
 
     Args:
-        randomizer: Mechanism with a reference law, such as OUE or PrivUnitG, several runs of one (`Repeated`: the runs'
+        randomizer: Mechanism with a proposal law, such as OUE or PrivUnitG, several runs of one (`Repeated`: the runs'
             ratios C multiply) or queries that have one each (`Parallel`).
         gamma: γ, the probability that every seed is rejected.
         prg: Generator that expands seeds: "aes-ctr" (the default), "chacha20", "shake128", or an object of your own.
 
     Raises:
-        TypeError: If `randomizer` has no reference law, or `gamma` is not a number.
+        TypeError: If `randomizer` has no proposal law, or `gamma` is not a number.
         ValueError: If `gamma` is not strictly between 0 and 1, the generator is unknown, the density ratio is too large
             to try seeds, or δ + C·β_G + rounding is not below 1/4.
 
@@ -75,7 +75,7 @@ class Compressed(Mechanism, HasTails):
     """
 
     randomizer: Mechanism
-    gamma: float = 1e-9
+    gamma: float = field(default=1e-9, metadata=checked(validation.open_probability))
     prg: str | PseudorandomGenerator = "aes-ctr"
     epsilon: float = field(init=False)
 
@@ -85,40 +85,33 @@ class Compressed(Mechanism, HasTails):
 
     def __post_init__(self) -> None:
         if not self.accepts(self.randomizer):
-            raise TypeError(f"Compressed: expected a randomizer that gives its reference law, got {self.randomizer!r}.")
-        object.__setattr__(self, "gamma", validation.open_probability("Compressed", "gamma", self.gamma))
+            raise TypeError(f"Compressed: expected a randomizer with a proposal law, got {self.randomizer!r}.")
+        super().__post_init__()
+        # An unknown generator raises here.
         assert self.generator
         if self.inner_proposal.ratio > MAX_EXPECTED_TRIES:
             raise ValueError(
-                f"Compressed: the density ratio to the reference law must be small enough to try seeds, got "
+                f"Compressed: the density ratio to the proposal law must be small enough to try seeds, got "
                 f"{self.inner_proposal.ratio:.3g}; lower the local epsilon."
             )
         if not self.guarantee.holds():
             raise ValueError(
                 f"Compressed: needs δ + C·β_G + rounding below 1/4, got {float(self.guarantee.total_error):.3g}; "
-                f"lower the "
-                f"local epsilon."
+                f"lower the local epsilon."
             )
         object.__setattr__(self, "epsilon", self.seed_guarantee.replacement_epsilon)
 
     @classmethod
     def accepts(cls, randomizer: Any) -> bool:
-        """Returns True if a mechanism can be compressed.
-
-        Args:
-            randomizer: The candidate, of any type.
-
-        Returns:
-            True if it is a mechanism with a reference law.
-        """
+        """Returns True if an object is a mechanism with a proposal law, which can be compressed."""
         return isinstance(randomizer, Mechanism) and randomizer.proposal is not None
 
     @cached_property
     def inner_proposal(self) -> Proposal:
-        """The randomizer's reference law."""
-        reference = self.randomizer.proposal
-        assert reference is not None, "checked by the constructor"
-        return reference
+        """The randomizer's proposal law."""
+        proposal = self.randomizer.proposal
+        assert proposal is not None, "checked by the constructor"
+        return proposal
 
     @cached_property
     def generator(self) -> PseudorandomGenerator:
@@ -134,6 +127,7 @@ class Compressed(Mechanism, HasTails):
 
     @property
     def name(self) -> str:  # type: ignore[override]
+        """Name on the command line and in the catalogue."""
         return f"{NAME_PREFIX}-{self.randomizer.name}"
 
     def settings(self) -> dict[str, Any]:
@@ -168,24 +162,23 @@ class Compressed(Mechanism, HasTails):
     @cached_property
     def _base_guarantee(self) -> ReplaceDeleteGuarantee:
         """The guarantees of the randomizer."""
-        given = self.inner_proposal
-        if isinstance(given, ApproximateProposal):
+        proposal = self.inner_proposal
+        if isinstance(proposal, ApproximateProposal):
             # Ratios are capped at C, which determines the deletion ε of the capped law.
-            near = max(given.deletion_epsilon, _log_rounded_up(given.ratio))
+            deletion = max(proposal.deletion_epsilon, _log_rounded_up(proposal.ratio))
             return ReplaceDeleteGuarantee(
-                given.replacement_epsilon, given.replacement_delta, near, given.deletion_delta
+                proposal.replacement_epsilon, proposal.replacement_delta, deletion, proposal.deletion_delta
             )
-        return ReplaceDeleteGuarantee(
-            _log_rounded_up(self.randomizer.variation_ratio().largest_ratio), 0.0, given.deletion_epsilon, 0.0
-        )
+        replacement = _log_rounded_up(self.randomizer.variation_ratio().largest_ratio)
+        return ReplaceDeleteGuarantee(replacement, 0.0, proposal.deletion_epsilon, 0.0)
 
     @cached_property
     def guarantee(self) -> SeedGuarantee:
         """The derivation of the seeds' guarantees from those of the randomizer."""
-        given = self.inner_proposal
+        proposal = self.inner_proposal
         return SeedGuarantee(
-            given.ratio, given.min_ratio, self.tries, self.gamma, self.generator.advantage, given.acceptance_error,
-            given.rounding, self._base_guarantee,
+            proposal.ratio, proposal.min_ratio, self.tries, self.gamma, self.generator.advantage,
+            proposal.acceptance_error, proposal.rounding, self._base_guarantee,
         )  # fmt: skip
 
     @property
@@ -194,14 +187,7 @@ class Compressed(Mechanism, HasTails):
         return not self.guarantee.is_pure
 
     def truncate_tails(self, share: float) -> TruncatedRandomizer | None:
-        """Returns a truncated randomizer that uses only the (ε, δ) guarantee of the seeds.
-
-        Args:
-            share: Probability that may be cut.
-
-        Returns:
-            The truncated randomizer, or None if δ is too large for ε.
-        """
+        """Returns a truncated randomizer with only the (ε, δ) guarantee of the seeds; None if δ is too large for ε."""
         delta = self.seed_guarantee.replacement_delta
         if delta > ApproximateLDP.largest_delta(self.epsilon):
             return None
@@ -223,14 +209,7 @@ class Compressed(Mechanism, HasTails):
         return self.describe_assumption(1)
 
     def describe_assumption(self, seeds: int) -> str:
-        """Returns the assumption for a report of several seeds.
-
-        Args:
-            seeds: Number of seeds in a report.
-
-        Returns:
-            One or two sentences.
-        """
+        """Returns the assumption for a report of several seeds, in one or two sentences."""
         fallback, sentence = self.guarantee.unconditional_guarantee, f"Assumes that {self.generator.assumption}"
         if fallback is None:
             return sentence
@@ -258,18 +237,11 @@ class Compressed(Mechanism, HasTails):
 
     @property
     def task(self) -> str:  # type: ignore[override]
+        """The estimated quantity."""
         return str(self.randomizer.task)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one seed per user for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            One row of bytes per user.
-        """
+        """Returns one seed per user, a row of bytes."""
         values = self.inner_proposal.draw_latent_inputs(values, source)
         # Users who run out of tries send the seed drawn here, which was never tried.
         seeds = self._draw_seeds(len(values), source)
@@ -281,9 +253,9 @@ class Compressed(Mechanism, HasTails):
             drawn = self._draw_seeds(waiting.size * count, source)
             users = np.repeat(waiting, count)
             accepted = self._accept(values, users, drawn, source).reshape(-1, count)
-            lucky, first = accepted.any(axis=1), accepted.argmax(axis=1)
-            seeds[waiting[lucky]] = drawn.reshape(len(waiting), count, -1)[lucky, first[lucky]]
-            waiting, tried = waiting[~lucky], tried + count
+            successful, first = accepted.any(axis=1), accepted.argmax(axis=1)
+            seeds[waiting[successful]] = drawn.reshape(len(waiting), count, -1)[successful, first[successful]]
+            waiting, tried = waiting[~successful], tried + count
         return seeds
 
     def _draw_seeds(self, count: int, source: RandomSource) -> Seeds:
@@ -302,12 +274,6 @@ class Compressed(Mechanism, HasTails):
 
     def expand(self, messages: Array) -> Array:
         """Returns the randomizer's messages for which the seeds stand.
-
-        Args:
-            messages: The seeds.
-
-        Returns:
-            One message per seed.
 
         Raises:
             ValueError: If a row is not a seed.
@@ -353,7 +319,7 @@ def _log_rounded_up(number: float) -> float:
 def _draw_booleans(chances: Floats, source: RandomSource) -> NDArray[np.bool_]:
     """Draws booleans with these probabilities, rounded down to multiples of 2^-64; True if one is 1 or more."""
     words = source.words(len(chances))
-    sure = chances >= 1.0
+    certain = chances >= 1.0
     # A float below 1 times 2^64 is below 2^64, and exact.
-    thresholds = np.where(sure, 0.0, chances * float(WORD_RANGE)).astype(np.uint64)
-    return np.asarray(sure | (words < thresholds))
+    thresholds = np.where(certain, 0.0, chances * float(WORD_RANGE)).astype(np.uint64)
+    return np.asarray(certain | (words < thresholds))

@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, OutputTable
@@ -45,15 +45,9 @@ MAX_DENOMINATOR = 1 << 62
 
 
 def normalize_weights(who: str, weights: Sequence[Any] | None, parts: int) -> tuple[Fraction, ...]:
-    """Returns weights as exact probabilities that sum to 1; equal ones by default.
+    """Returns weights, numbers or texts of fractions, as exact probabilities that sum to 1; equal ones by default.
 
-    Args:
-        who: Name that begins error messages.
-        weights: Positive numbers, fractions or their texts; None for equal ones.
-        parts: Number of parts.
-
-    Returns:
-        One probability per part, rounded to multiples of 2^-62 if the exact fractions are too long.
+    They are rounded to multiples of 2^-62 if the exact fractions are too long.
 
     Raises:
         ValueError: If there are not as many weights as parts, or one is not a positive finite number.
@@ -78,12 +72,7 @@ def normalize_weights(who: str, weights: Sequence[Any] | None, parts: int) -> tu
 
 @dataclass(frozen=True)
 class MixtureLaw(Law):
-    """Law of a mixture: a message of law k with probability `shares[k]`, which names its law; see `mixture_pairs`.
-
-    Args:
-        laws: Laws of the parts.
-        shares: Their probabilities.
-    """
+    """Law of a mixture: a message of law k with probability `shares[k]`, which names its law; see `mixture_pairs`."""
 
     laws: tuple[Law, ...]
     shares: tuple[Fraction, ...]
@@ -110,8 +99,8 @@ class MixtureLaw(Law):
         known = [list(law.attacks()) for law in self.laws]
         if not all(known):
             return []
-        turns = range(max(map(len, known)))
-        return [mix_pairs([pairs[turn % len(pairs)] for pairs in known], self.shares) for turn in turns]
+        count = max(map(len, known))
+        return [mix_pairs([pairs[turn % len(pairs)] for pairs in known], self.shares) for turn in range(count)]
 
 
 def covering_parameters(law: Law) -> VariationRatio:
@@ -163,15 +152,15 @@ def mixture_pairs(parts: Sequence[Law], shares: Sequence[Fraction]) -> list[Hidi
     """Returns, for each combination of the parts' worst pairs, the pair of the mixture against its blanket.
 
     The blanket of a mixture is the mixture of the blankets, and user 1's value may change in any way, or stay, in each
-    part by itself. The sum of a part's G's enters the positive part convexly, so it suffices to look at pairs that are
-    the largest in convex order: those that cover mixtures by the part's own account, else the pair of its
+    part independently. The sum of a part's G's enters the positive part convexly, so pairs that are the largest in
+    convex order suffice: the blankets of a part that states that they cover mixtures, else the pair of its
     variation-ratio parameters, of which every pair of its inputs is a post-processing.
     """
-    ways = [_directed_pairs(part) for part in parts]
-    if prod(len(way) for way in ways) > MAX_COMBINATIONS:
-        ways = [way if len(way) == 1 else _parameter_pairs(part) for part, way in zip(parts, ways, strict=True)]
-    chosen = (combination for combination in product(*ways) if _is_canonical_direction(combination))
-    return [mix_pairs([pair for pair, _ in combination], shares) for combination in chosen]
+    pairs = [_directed_pairs(part) for part in parts]
+    if prod(map(len, pairs)) > MAX_COMBINATIONS:
+        pairs = [own if len(own) == 1 else _parameter_pairs(part) for part, own in zip(parts, pairs, strict=True)]
+    combinations = (combination for combination in product(*pairs) if _is_canonical_direction(combination))
+    return [mix_pairs([pair for pair, _ in combination], shares) for combination in combinations]
 
 
 DirectedPair = tuple[HidingPair, bool]
@@ -181,7 +170,7 @@ DirectedPair = tuple[HidingPair, bool]
 def _directed_pairs(part: Law) -> list[DirectedPair]:
     if not part.covers_mixtures:
         return _parameter_pairs(part)
-    return [way for pair in part.blankets() for way in _both_directions(pair)]
+    return [directed for pair in part.blankets() for directed in _both_directions(pair)]
 
 
 def _both_directions(pair: HidingPair) -> Iterator[DirectedPair]:
@@ -203,6 +192,16 @@ def _is_canonical_direction(combination: Sequence[DirectedPair]) -> bool:
 
 MAX_QUERIES = 256
 MAX_TABLE_INPUTS = 256
+
+
+def check_mechanisms(who: str, name: str, value: Any) -> tuple[Mechanism, ...]:
+    """Returns the mechanisms of 1 to `MAX_QUERIES` queries; raises TypeError or ValueError for anything else."""
+    if not isinstance(value, Sequence) or not 1 <= len(value) <= MAX_QUERIES:
+        raise ValueError(f"{who}: expected 1 to {MAX_QUERIES} {name} in a list, got {value!r}.")
+    for mechanism in value:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"{who}: expected {name} such as KRR(1.0, 16), got {mechanism!r}.")
+    return tuple(value)
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,7 @@ class Parallel(Mechanism, MultiQueryCapability):
         '0.0384'
     """
 
-    mechanisms: Sequence[Mechanism]
+    mechanisms: Sequence[Mechanism] = field(metadata=checked(check_mechanisms))
     weights: Sequence[Any] | None = None
     epsilon: float = field(init=False)
 
@@ -258,11 +257,8 @@ class Parallel(Mechanism, MultiQueryCapability):
     tunable = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanisms, Sequence) or not 1 <= len(self.mechanisms) <= MAX_QUERIES:
-            raise ValueError(f"Parallel: expected 1 to {MAX_QUERIES} mechanisms in a list, got {self.mechanisms!r}.")
+        super().__post_init__()
         for mechanism in self.mechanisms:
-            if not isinstance(mechanism, Mechanism):
-                raise TypeError(f"Parallel: expected mechanisms such as KRR(1.0, 16), got {mechanism!r}.")
             if mechanism.messages_per_user != 1:
                 # Only a drawn user adds noise, and dummies of other queries hide nobody: answering all is never worse.
                 raise ValueError(
@@ -271,7 +267,6 @@ class Parallel(Mechanism, MultiQueryCapability):
                 )
             if not math.isfinite(getattr(mechanism, "epsilon", math.inf)):
                 raise ValueError(f"Parallel: every mechanism needs a finite local epsilon, got {mechanism!r}.")
-        object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
         object.__setattr__(self, "weights", normalize_weights("Parallel", self.weights, len(self.mechanisms)))
         object.__setattr__(self, "epsilon", max(mechanism.epsilon for mechanism in self.mechanisms))
 
@@ -311,26 +306,9 @@ class Parallel(Mechanism, MultiQueryCapability):
         return None if known is None else QuerySetProposal(self.domain, self.encoding, known, self.shares)
 
     def queries(self, estimate: Estimate) -> list[Estimate]:
-        """Splits an estimate into the estimates of the queries.
-
-        Args:
-            estimate: The result of `estimate(messages)`.
-
-        Returns:
-            One estimate per query, in the shape that its mechanism returns.
-        """
         return self.estimator.split_estimate(estimate)
 
     def query_variance(self, number: int, values: Array) -> Floats:
-        """Returns the exact variance of the estimate of one query.
-
-        Args:
-            number: Index of the query.
-            values: The true values of its column, in canonical form.
-
-        Returns:
-            One variance per component.
-        """
         return self.estimator.queries[number].variance(values)
 
     @property
@@ -342,20 +320,11 @@ class Parallel(Mechanism, MultiQueryCapability):
     # --- Running the mechanism ---
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one message per user for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            One row of bytes per user.
-        """
+        """Returns one message per user, a row of bytes."""
         drawn = self._draw_queries(len(values), source)
         messages = np.zeros((len(values), self.encoding.byte_length), dtype=np.uint8)
-        for number, (mechanism, column) in enumerate(
-            zip(self.mechanisms, self.domain.split_columns(values), strict=True)
-        ):
+        columns = zip(self.mechanisms, self.domain.split_columns(values), strict=True)
+        for number, (mechanism, column) in enumerate(columns):
             own = np.flatnonzero(drawn == number)
             if own.size:
                 self.encoding.write_messages(messages, number, own, mechanism.randomize(column[own], source))
@@ -373,9 +342,9 @@ class Parallel(Mechanism, MultiQueryCapability):
         inputs = math.prod(len(table.inputs) for table in tables)
         if inputs > MAX_TABLE_INPUTS:
             raise ValueError(f"Parallel: a table needs at most {MAX_TABLE_INPUTS} inputs, got {inputs}.")
-        chosen = list(product(*(range(len(table.inputs)) for table in tables)))
-        columns = [table.inputs[[row[k] for row in chosen]] for k, table in enumerate(tables)]
-        rows = tuple(tuple(self._table_row(tables, row)) for row in chosen)
+        combinations = list(product(*(range(len(table.inputs)) for table in tables)))
+        columns = [table.inputs[[row[k] for row in combinations]] for k, table in enumerate(tables)]
+        rows = tuple(tuple(self._table_row(tables, row)) for row in combinations)
         return OutputTable(self.check(columns), self._all_messages(tables), rows)
 
     def _table_row(self, tables: list[OutputTable], row: tuple[int, ...]) -> Iterator[Fraction]:

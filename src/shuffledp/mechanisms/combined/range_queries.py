@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import (
@@ -90,26 +90,17 @@ class NodeCountEstimator(SimulableEstimator, TreeEstimator):
         return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users, joined)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
-        """Draws the estimate from message counts drawn by their exact law.
-
-        Args:
-            held: Number of users who hold each value.
-            users: Number of users.
-            rng: Generator of the simulation.
-
-        Returns:
-            The estimate.
-        """
-        asked = rng.multinomial(held, np.full(self.height, 1.0 / self.height)).T
+        """Draws the estimate from message counts drawn by their exact law."""
+        held_by_level = rng.multinomial(held, np.full(self.height, 1.0 / self.height)).T
         totals = []
-        for here, level in zip(asked, self.levels, strict=True):
-            nodes = here.reshape(level.options, -1).sum(axis=1)
+        for values, level in zip(held_by_level, self.levels, strict=True):
+            nodes = values.reshape(level.options, -1).sum(axis=1)
             totals.append(level.draw_supports(nodes, int(nodes.sum()), rng))
         return self.finish(np.concatenate(totals), users)
 
     def influence(self, messages: float) -> list[Influence]:
         """Returns the influence of messages that name one node, or others of its level; each counts H times."""
-        return [sway.scale(messages * self.height) for level in self.levels for sway in level.influence(1)]
+        return [each.scale(messages * self.height) for level in self.levels for each in level.influence(1)]
 
     def truth(self, values: Array) -> Floats:
         """Returns the number of users in each node, level after level."""
@@ -165,8 +156,8 @@ class RangeQueries(Mechanism, RangeQueryCapability):
     Privacy: a message is a mixture of the levels' messages, so the law of G in (★) is the mixture of the levels' laws.
     On one level two different nodes are no easier to hide than one unchanged node: giving the own node's two
     probabilities to one input each keeps the sum of the two values of G and moves them apart. So values that differ on
-    all levels, such as the first and the last, are the worst pair. The levels' ratios differ by roundings of 2^-64
-    only: each level is taken at the largest of them, of which its own law is a post-processing.
+    all levels, such as the first and the last, are the worst pair. The levels' ratios differ only by rounding to
+    2^-64: each level is taken at the largest of them, of which its own law is a post-processing.
 
     Theorem: [VR] Theorem 6.1, corrected: p = q = e^ε, β = Σ_ℓ (1/H)(e^ε−1)/(e^ε+2^ℓ−1) in the sound reduction.
     Requires: ε > 0 finite; 1 ≤ H ≤ 24.
@@ -191,23 +182,14 @@ class RangeQueries(Mechanism, RangeQueryCapability):
         True
     """
 
-    epsilon: float
-    height: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    height: int = field(metadata=checked(validation.count, at_most=MAX_HEIGHT))
 
     name = "range-queries"
     task = "range queries"
     summary = "the node of one random level of a binary tree, by randomized response"
     use_case = "For ranges with a local ε."
     aliases = ("hierarchy",)
-
-    def __post_init__(self) -> None:
-        height = validation.count("RangeQueries", "height", self.height)
-        if height > MAX_HEIGHT:
-            raise ValueError(f"RangeQueries: height must be at most {MAX_HEIGHT}, got {height}.")
-        object.__setattr__(self, "height", height)
-        object.__setattr__(self, "epsilon", check_informative_epsilon("RangeQueries", "epsilon", self.epsilon))
-        with validation.relabel_errors("RangeQueries", "KRR"):
-            assert self.levels
 
     @cached_property
     def levels(self) -> tuple[KRR, ...]:
@@ -255,10 +237,10 @@ class RangeQueries(Mechanism, RangeQueryCapability):
         return _pair([(own, other, other), (other, own, other), (same, same, same)], symmetric=True)
 
     def _attack_pair(self) -> HidingPair:
-        """Returns the first value against the last, where the others all hold the last value of the first half.
+        """Returns the first value against the last, where all others hold the last value of the first half.
 
-        That is a third node on every level but the first. Each level is taken at the smallest of the levels' ratios,
-        which is a post-processing of all messages.
+        Theirs is a third node on every level but the first. Each level is taken at the smallest of the levels'
+        ratios, which is a post-processing of all messages.
         """
         total = np.zeros((6, 3), dtype=object)
         for size, own, other in self._levels_at_ratio(min(map(_ratio, self.levels))):
@@ -271,7 +253,7 @@ class RangeQueries(Mechanism, RangeQueryCapability):
         return _pair([(a, b, c) for a, b, c in total], symmetric=False)
 
     def _levels_at_ratio(self, ratio: Fraction) -> Iterator[tuple[int, Fraction, Fraction]]:
-        """Yields each level's nodes and the probabilities of the own and of another node, the level's included."""
+        """Yields each level's number of nodes, and the probabilities of its own and of another node in a message."""
         for response in self.levels:
             other = 1 / (self.height * (ratio + response.options - 1))
             yield response.options, ratio * other, other
@@ -287,15 +269,7 @@ class RangeQueries(Mechanism, RangeQueryCapability):
     # --- Running the mechanism ---
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one message per user for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            One node per user.
-        """
+        """Returns one message per user, a node."""
         level = 1 + source.integers_below(self.height, len(values))
         size = np.left_shift(1, level)
         by_chance = source.words(len(values)) < self._thresholds[level]
@@ -318,13 +292,9 @@ class RangeQueries(Mechanism, RangeQueryCapability):
         return ConsistentRangeEstimator.from_estimator("RangeQueries", self.estimator)
 
     def consistent(self, estimate: Estimate) -> Floats:
-        """Returns the node counts adjusted by least squares, so that children sum to their parent and all to the users.
+        """Returns the node counts, level after level, adjusted by least squares.
 
-        Args:
-            estimate: The result of `estimate(messages)`.
-
-        Returns:
-            One number per node, level after level.
+        Children then sum to their parent, and every level sums to the number of users.
         """
         return self.estimator.tree.make_consistent(
             estimate.value, self.estimator.empty_node_variances, float(estimate.users)
@@ -363,12 +333,6 @@ class TreeLaw(PairLaw):
     """Law of a node on one level of a tree; only the levels at which the paths of two values and a third part matter.
 
     Args:
-        parameters: Variation-ratio parameters that hold for every pair of inputs.
-        blanket_pairs: Pairs against the privacy blanket.
-        attack_pairs: Exact pairs of constructed datasets.
-        tight: True if some pair of inputs attains β and the blanket.
-        covers_mixtures: True if `blanket_pairs` covers mixtures of randomizers, as for `Law`.
-        missing_attack_reason: Reason why `attack_pairs` is empty.
         regions: Randomized response on each level, from two nodes on.
     """
 

@@ -14,7 +14,7 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Floats, Words
+from shuffledp._core.validation import Array, Bytes, Floats, Words, checked
 from shuffledp.mechanisms.base.domain import WrappedDomain
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
@@ -36,13 +36,7 @@ from shuffledp.sampling.random_sources import RandomSource
 
 @dataclass(frozen=True)
 class RepeatedEncoding(Encoding):
-    """Encoding of the runs' messages, each in whole bytes, one after the other; in memory along the second axis.
-
-    Args:
-        error_prefix: Name that begins error messages.
-        single: Encoding of one run.
-        runs: Number of runs.
-    """
+    """Encoding of the runs' messages, each in whole bytes, one after the other; in memory along the second axis."""
 
     error_prefix: str
     single: Encoding
@@ -60,18 +54,13 @@ class RepeatedEncoding(Encoding):
         return np.concatenate([self.single.pack(messages[:, run]) for run in range(self.runs)], axis=1)
 
     def decode_rows(self, rows: Bytes) -> tuple[Array, ValidRows]:
-        found = [self.single.decode_rows(np.ascontiguousarray(part)) for part in np.split(rows, self.runs, axis=1)]
-        return np.stack([messages for messages, _ in found], axis=1), np.all([good for _, good in found], axis=0)
+        parts = [self.single.decode_rows(np.ascontiguousarray(part)) for part in np.split(rows, self.runs, axis=1)]
+        return np.stack([messages for messages, _ in parts], axis=1), np.all([good for _, good in parts], axis=0)
 
 
 @dataclass(frozen=True)
 class RepeatedEstimator(Estimator):
-    """Estimator of the mean over all runs of all users, as if each run were a user.
-
-    Args:
-        single: Estimator of one run.
-        runs: Number of runs.
-    """
+    """Estimator of the mean over all runs of all users, as if each run were a user."""
 
     single: Estimator
     runs: int
@@ -80,8 +69,7 @@ class RepeatedEstimator(Estimator):
         return self.single.accumulate(messages.reshape(-1, *messages.shape[2:]))
 
     def finish(self, total: Array, users: int) -> Estimate:
-        estimate = self.single.finish(total, users * self.runs)
-        return replace(estimate, users=users)
+        return replace(self.single.finish(total, users * self.runs), users=users)
 
     def influence(self, messages: float) -> Sequence[Influence] | None:
         """Returns the influence of one run: a liar's runs are all alike, and so is their mean."""
@@ -96,12 +84,7 @@ class RepeatedEstimator(Estimator):
 
 @dataclass(frozen=True)
 class RepeatedProposal(Proposal):
-    """Product of the proposal laws of the runs: density ratios multiply, and so does the expected number of tries.
-
-    Args:
-        single: Proposal law of one run.
-        runs: Number of runs.
-    """
+    """Product of the proposal laws of the runs: density ratios multiply, and so does the expected number of tries."""
 
     single: Proposal
     runs: int
@@ -147,7 +130,7 @@ NAME_PREFIX = "repeated"
 MAX_TABLE_MESSAGES = 1000
 MAX_CLASSES = 2000
 """Largest number of message classes of all runs in an attack."""
-NO_ATTACK_REASON = "no attack on one run is known whose law is exact."
+NO_ATTACK_REASON = "no attack on one run with an exact law is known."
 
 
 @dataclass(frozen=True)
@@ -156,11 +139,11 @@ class Repeated(Mechanism):
 
     m runs at ε each are one run at mε. The estimate is the mean over all messages, with 1/m of one run's variance: less
     than one run at mε if the error falls slowly in ε (PrivHS), more if it falls fast (PrivUnit), with a message m times
-    as long. The pair of two inputs is the product of the runs' pairs, with classes merged that have equally many runs
-    in the region of each input.
+    as long. The pair of two inputs is the product of the runs' pairs, where classes with equally many runs in the
+    region of each input are merged.
 
-    Runs of a `Compressed` mechanism send a seed each. A run at ε tries about e^ε seeds or fewer, so that m of them
-    are found exponentially faster than one for mε.
+    Runs of a `Compressed` mechanism send a seed each. A run at ε tries about e^ε seeds or fewer, so m seeds are found
+    exponentially faster than one for mε.
 
     Theorem: [LC] Lemma C.1: mε, error α/m, m times the bits. The product of dominating two-level pairs dominates: given
     the other runs, the density of one enters G linearly, and ``TwoLevelLaw``'s argument (``SeedLaw``'s for seeds) holds
@@ -189,7 +172,7 @@ class Repeated(Mechanism):
     """
 
     mechanism: Mechanism
-    runs: int
+    runs: int = field(metadata=checked(validation.count))
     epsilon: float = field(init=False)
 
     name = "repeated"
@@ -201,34 +184,19 @@ class Repeated(Mechanism):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields small numbers of runs: more have more noise than one run, unless the mechanism cannot use a large ε.
-
-        Args:
-            facts: Known settings; ignored.
-
-        Yields:
-            Keyword arguments of the constructor.
-        """
-        del facts
+        """Yields small numbers of runs: more add noise, unless the mechanism cannot use a large ε."""
         yield from ({"runs": runs} for runs in (2, 3, 4))
 
     def __post_init__(self) -> None:
         if not self.accepts(self.mechanism):
             raise TypeError(f"Repeated: mechanism must be one for vectors in the unit ball, got {self.mechanism!r}.")
-        object.__setattr__(self, "runs", validation.count("Repeated", "runs", self.runs))
+        super().__post_init__()
         object.__setattr__(self, "epsilon", float_above(self.runs * Fraction(self.mechanism.epsilon)))
         object.__setattr__(self, "name", f"{NAME_PREFIX}-{self.mechanism.name}")
 
     @classmethod
     def accepts(cls, mechanism: Any) -> bool:
-        """Returns True if a mechanism takes vectors in the unit ball and its law has at most two levels.
-
-        Args:
-            mechanism: The candidate, of any type.
-
-        Returns:
-            True if the constructor accepts it.
-        """
+        """Returns True if an object is a mechanism for vectors in the unit ball whose law has at most two levels."""
         vectors = isinstance(mechanism, Mechanism) and isinstance(mechanism.domain.innermost, UnitBall)
         return vectors and _find_response(mechanism) is not None
 
@@ -307,15 +275,7 @@ class Repeated(Mechanism):
         return self.runs * self.mechanism.expected_random_words
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Vectors in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            One message per user, with the runs along the second axis.
-        """
+        """Returns one message per user, with the runs along the second axis."""
         return np.stack([self.mechanism.randomize(values, source) for _ in range(self.runs)], axis=1)
 
     def table(self) -> OutputTable:
@@ -374,7 +334,7 @@ def _product_classes(region: TwoLevelResponse, runs: int) -> list[ExactClass]:
 
 
 def _multiply_classes(classes: Sequence[ExactClass], runs: int) -> list[ExactClass]:
-    """Returns the product laws by how many runs have a message of each class."""
+    """Returns the product law, by the number of runs with a message of each class."""
     result = []
     for chosen in itertools.combinations_with_replacement(range(len(classes)), runs):
         counts = [chosen.count(place) for place in range(len(classes))]

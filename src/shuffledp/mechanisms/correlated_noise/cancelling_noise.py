@@ -1,6 +1,6 @@
 """Cancelling noise for counts: users send their true option, and together add noise most of which cancels.
 
-The file holds the exact privacy loss of this noise, a search for its parameters, the sampler of one user's share, the
+First comes the exact privacy loss of this noise, then a search for its parameters, the sampler of one user's share, the
 estimator and the mechanism ``CancellingNoise``.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
@@ -35,6 +35,7 @@ from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.message_plan import SharedNoise
 from shuffledp.mechanisms.base.value_tree import ValueTree
+from shuffledp.mechanisms.dummies.poisson_dummies import check_positive
 from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.curve import CurveSource
@@ -50,7 +51,7 @@ UNIT_ROUNDOFF = 2.0**-53
 FLOAT_MARGIN = 2.0**-42
 """Larger than the float error of exp, and of sums and differences of a few numbers below 2^10."""
 MAX_EXPONENT = 350.0
-"""Larger exponents are cut to this, so that the product of two exponentials is still a finite float."""
+"""Larger exponents are reduced to this, so that the product of two exponentials is still a finite float."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,8 @@ class LossAtoms:
 
     def round_to_side(self, sign: int) -> _RoundedAtoms:
         """Returns the finite part with all errors taken upwards (``sign`` 1) or downwards (−1)."""
-        values, masses = (
-            self.values + sign * self.error_bound,
-            self.masses * (1 + sign * (self.error_bound + 2 * UNIT_ROUNDOFF)),
-        )
+        values = self.values + sign * self.error_bound
+        masses = self.masses * (1 + sign * (self.error_bound + 2 * UNIT_ROUNDOFF))
         order = np.argsort(values, kind="stable")
         return _RoundedAtoms(values[order], masses[order])
 
@@ -94,7 +93,7 @@ class _RoundedAtoms:
         )
 
     def tilt(self, x: float) -> Floats:
-        """Returns masses·e^(x − value), with exponents cut at ``MAX_EXPONENT``."""
+        """Returns masses·e^(x − value), with exponents of at most ``MAX_EXPONENT``."""
         if self._has_moderate_values and x <= MAX_EXPONENT:
             return self._tilted * math.exp(x)
         return np.asarray(self.masses * np.exp(np.minimum(x - self.values, MAX_EXPONENT)))
@@ -113,30 +112,30 @@ def bound_sum_profile(first: LossAtoms, second: LossAtoms, points: Floats) -> tu
 
     For each value l of one law, the values of the other above a threshold contribute P − e^(x−l)·Q, where P is the sum
     of their masses and Q that of their tilted masses. A sum of n positive floats has a relative error of at most
-    n·2^-53. An atom within the margin of its threshold is counted whatever its sign, which adds at most the margin
-    times its mass.
+    n·2^-53. An atom within the margin of its threshold counts with either sign, which adds at most the margin times its
+    mass.
     """
     small, large = sorted((first, second), key=lambda law: len(law.values))
-    doubt = (len(large.values) + len(small.values) + 64) * UNIT_ROUNDOFF * 2 + 4 * FLOAT_MARGIN
+    error = (len(large.values) + len(small.values) + 64) * UNIT_ROUNDOFF * 2 + 4 * FLOAT_MARGIN
     both = first.infinite_mass + second.infinite_mass
     result = []
     for sign in (1, -1):
         each = small.round_to_side(sign)
         mirrored, below, tilted = large.round_to_side(sign).prefix_sums()
-        found = np.empty(len(points))
+        profile = np.empty(len(points))
         for place, x in enumerate(points.tolist()):
             # searchsorted is faster on sorted thresholds.
             counts = np.searchsorted(mirrored, each.values - (x - FLOAT_MARGIN), side="right")
             plain = float(each.masses @ below[counts])
-            taken = float(each.tilt(x) @ tilted[counts])
-            found[place] = plain - taken + sign * doubt * plain
-        result.append(found)
+            subtracted = float(each.tilt(x) @ tilted[counts])
+            profile[place] = plain - subtracted + sign * error * plain
+        result.append(profile)
     upper = np.minimum(1.0, np.maximum(result[0], 0.0) + both * (1 + 4 * UNIT_ROUNDOFF))
-    surely = max(first.certain_infinite_mass, second.certain_infinite_mass)
+    certain = max(first.certain_infinite_mass, second.certain_infinite_mass)
     if any(float(np.abs(law.values).max(initial=0.0)) > MAX_EXPONENT for law in (first, second)):
-        # The subtracted part may have been cut, so only the upper bound holds.
-        return upper, np.full(len(points), surely)
-    return upper, np.maximum(result[1], 0.0) + surely
+        # The subtracted part may be too small, so only the upper bound holds.
+        return upper, np.full(len(points), certain)
+    return upper, np.maximum(result[1], 0.0) + certain
 
 
 ZERO_LOSS = LossAtoms(np.zeros(1), np.ones(1), 0.0, 0.0, 0.0)
@@ -197,7 +196,7 @@ class CancellingNoiseLaw:
 
 
 def _cancelling_pair_probabilities(noise: CancellingNoiseLaw) -> Iterator[arb]:
-    """Yields the probabilities of F = 0, 1, …"""
+    """Yields the probabilities of F = 0, 1, … in this order."""
     shape, ratio = noise.shape_ball(), noise.ratio_ball()
     chance, count = (shape * (1 - ratio).log()).exp(), 0
     while True:
@@ -210,41 +209,40 @@ def _cancelling_pair_probabilities(noise: CancellingNoiseLaw) -> Iterator[arb]:
 def _geometric_losses(noise: CancellingNoiseLaw) -> tuple[LossAtoms, LossAtoms]:
     """Returns the losses for geometric X and Y, where the loss depends on one number only.
 
-    Theorem: P(U = u, V = v) = (1−q)²·q^|u−v|·T(min(u, v)), T(m) = Σ_f P(F=f)·q^(2(m−f)). A message taken away from U
-    has the loss b where it was not the smaller count, with probability 1/(1+q), and −b − log(T(u)/T(u−1)) with
-    probability (1−q)·q·T(u−1) for each u ≥ 1. A message added has −b with probability q/(1+q), b + log(T(u)/T(u−1))
-    with probability (1−q)·T(u) for each u ≥ 1, and infinity with (1−q)·T(0).
+    Theorem: P(U = u, V = v) = (1−q)²·q^|u−v|·T(min(u, v)), T(m) = Σ_f P(F=f)·q^(2(m−f)). Removing a message from U has
+    the loss b where U was not the smaller count, with probability 1/(1+q), and −b − log(T(u)/T(u−1)) with probability
+    (1−q)·q·T(u−1) for each u ≥ 1. Adding a message has the loss −b with probability q/(1+q), b + log(T(u)/T(u−1)) with
+    probability (1−q)·T(u) for each u ≥ 1, and infinity with probability (1−q)·T(0).
     """
     with precision(PRECISION_BITS):
         q, b = noise.geometric_ball(), arb(to_rational(noise.rate))
         square, rest, before = q * q, 1 - q / (1 + q), arb(0)
         ratios, chances = [], []
         for chance in _cancelling_pair_probabilities(noise):
-            now = chance + square * before
-            ratios.append(now / before if before > 0 else None)
-            chances.append((1 - q) * now)
+            total = chance + square * before
+            ratios.append(total / before if before > 0 else None)
+            chances.append((1 - q) * total)
             rest = rest - chances[-1]
-            before = now
+            before = total
             if rest < OMITTED_MASS:
                 break
             if len(chances) > MAX_VALUES:
-                raise NotApplicable("own-noise", f"the flood's ratio {noise.ratio!r} is too near to 1.")
+                raise NotApplicable(
+                    "own-noise", f"the ratio of the cancelling pairs is too close to 1, got {noise.ratio!r}."
+                )
         steps = np.array([float(b + ratio.log()) for ratio in ratios[1:] if ratio is not None])
         masses = np.array([float(chance) for chance in chances])
-        left, nothing = round_up(rest) + MIN_PROBABILITY * len(masses), -round_up(-chances[0])
+        omitted, first = round_up(rest) + MIN_PROBABILITY * len(masses), -round_up(-chances[0])
         even, odd = float(1 / (1 + q)), float(q / (1 + q))
-        taken = LossAtoms(
+        removal = LossAtoms(
             np.append(noise.rate, -steps), np.append(even, float(q) * masses[:-1]),
-            infinite_mass=left + float(masses[-1]), certain_infinite_mass=0.0, error_bound=ROUNDING_ERROR,
+            infinite_mass=omitted + float(masses[-1]), certain_infinite_mass=0.0, error_bound=ROUNDING_ERROR,
         )  # fmt: skip
-        added = LossAtoms(
-            np.append(-noise.rate, steps),
-            np.append(odd, masses[1:]),
-            infinite_mass=left + round_up(chances[0]),
-            certain_infinite_mass=max(0.0, nothing),
-            error_bound=ROUNDING_ERROR,
-        )
-    return taken, added
+        addition = LossAtoms(
+            np.append(-noise.rate, steps), np.append(odd, masses[1:]), infinite_mass=omitted + round_up(chances[0]),
+            certain_infinite_mass=max(0.0, first), error_bound=ROUNDING_ERROR,
+        )  # fmt: skip
+    return removal, addition
 
 
 @lru_cache(maxsize=16)
@@ -257,30 +255,32 @@ def _table_losses(noise: CancellingNoiseLaw) -> tuple[LossAtoms, LossAtoms]:
     """
     with precision(PRECISION_BITS):
         single, cut_single = _to_floats(_negative_binomial(noise))
-        flood, cut_flood = _to_floats(_cancelling_pair_probabilities(noise))
-    if len(single) ** 2 * len(flood) > MAX_PRODUCTS:
-        raise NotApplicable("own-noise", "so few of those who were to add noise are not accounted for at this size.")
-    cut = 2 * cut_single + cut_flood
-    doubt = 8 * (len(flood) + 2 * len(single) + 16) * UNIT_ROUNDOFF
-    taken, added = LossBins(), LossBins()
-    for before, now in _iterate_shifted_laws(single, flood):
-        taken.add(before, now)
-        added.add(now, before)
-    return taken.atoms(cut, doubt), added.atoms(cut, doubt)
+        pairs, cut_pairs = _to_floats(_cancelling_pair_probabilities(noise))
+    if len(single) ** 2 * len(pairs) > MAX_PRODUCTS:
+        raise NotApplicable(
+            "own-noise", "the noise of so few of the planned users is too large to compute; plan for fewer users."
+        )
+    omitted = 2 * cut_single + cut_pairs
+    error = 8 * (len(pairs) + 2 * len(single) + 16) * UNIT_ROUNDOFF
+    removal, addition = LossBins(), LossBins()
+    for before, after in _iterate_shifted_laws(single, pairs):
+        removal.add(before, after)
+        addition.add(after, before)
+    return removal.atoms(omitted, error), addition.atoms(omitted, error)
 
 
-def _iterate_shifted_laws(single: Floats, flood: Floats) -> Iterator[tuple[Floats, Floats]]:
+def _iterate_shifted_laws(single: Floats, pairs: Floats) -> Iterator[tuple[Floats, Floats]]:
     """Yields P(U = u−1, V = v) and P(U = u, V = v) for all u ≥ 0 and v, grouped by their distance.
 
     With d = |u − v| and m = min(u, v), P(u, v) = Σ_f P(F = f)·g(m−f)·g(m−f+d); the law is symmetric.
     """
-    far, width = len(single), len(flood) + len(single)
+    size, width = len(single), len(pairs) + len(single)
     near = np.zeros(width)
-    for distance in range(-1, far + 1):
-        products = single[: max(0, far - distance - 1)] * single[distance + 1 :]
+    for distance in range(-1, size + 1):
+        products = single[: max(0, size - distance - 1)] * single[distance + 1 :]
         further = np.zeros(width)
         if len(products):
-            further[: len(flood) + len(products) - 1] = np.convolve(flood, products)
+            further[: len(pairs) + len(products) - 1] = np.convolve(pairs, products)
         if distance >= 0:
             # v = u + distance: after the shift the distance is larger by 1 and the minimum smaller by 1.
             yield np.concatenate([[0.0], further[:-1]]), near
@@ -290,50 +290,47 @@ def _iterate_shifted_laws(single: Floats, flood: Floats) -> Iterator[tuple[Float
 
 
 class LossBins:
-    """The loss of one law against another, in narrow bins, whose middles are off by at most half the width."""
+    """The loss of one law against another, in narrow bins: their middles are off by at most half the width."""
 
     def __init__(self) -> None:
         self.masses: Floats = np.zeros(2 * BINS_PER_SIDE)
-        self.infinite = self.surely = 0.0
-        self.waiting: list[tuple[Integers, Floats]] = []
+        self.infinite = self.certain_infinite = 0.0
+        self.pending: list[tuple[Integers, Floats]] = []
 
     def add(self, first: Floats, second: Floats) -> None:
         """Adds points with these probabilities under the first and the second law."""
-        there = first > MIN_PROBABILITY
-        both = there & (second > MIN_PROBABILITY)
-        self.surely += float(first[there & (second == 0)].sum())
+        possible = first > MIN_PROBABILITY
+        both = possible & (second > MIN_PROBABILITY)
+        self.certain_infinite += float(first[possible & (second == 0)].sum())
         chances = first[both]
         places = np.floor(np.log(chances / second[both]) / BIN_WIDTH).astype(np.int64) + BINS_PER_SIDE
         inside = (places >= 0) & (places < 2 * BINS_PER_SIDE)
         # Losses outside all bins, and probabilities too small to divide, count as infinite.
         self.infinite += (
-            float(first[there & ~both].sum()) + float(chances[~inside].sum()) + MIN_PROBABILITY * first.size
+            float(first[possible & ~both].sum()) + float(chances[~inside].sum()) + MIN_PROBABILITY * first.size
         )
-        self.waiting.append((places[inside], chances[inside]))
-        if sum(len(chances) for _, chances in self.waiting) > LOSSES_AT_ONCE:
+        self.pending.append((places[inside], chances[inside]))
+        if sum(len(chances) for _, chances in self.pending) > LOSSES_AT_ONCE:
             self._collect_pending()
 
     def _collect_pending(self) -> None:
-        places, chances = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        places, chances = (np.concatenate(part) for part in zip(*self.pending, strict=True))
         self.masses += np.bincount(places, weights=chances, minlength=2 * BINS_PER_SIDE)
-        self.waiting = []
+        self.pending = []
 
-    def atoms(self, cut: float, doubt: float) -> LossAtoms:
-        """Returns the collected losses.
-
-        ``truncate`` is the mass that either law lacks, ``doubt`` the relative error of each probability.
-        """
-        if self.waiting:
+    def atoms(self, omitted: float, error: float) -> LossAtoms:
+        """Returns the losses; ``omitted`` is the mass that either law lacks, ``error`` that of each probability."""
+        if self.pending:
             self._collect_pending()
-        held = np.flatnonzero(self.masses)
-        values = np.asarray((held - BINS_PER_SIDE + 0.5) * BIN_WIDTH, dtype=np.float64)
-        surely = max(0.0, self.surely * (1 - 2 * doubt) - cut)
-        infinite = self.infinite * (1 + 2 * doubt) + cut
-        return LossAtoms(values, self.masses[held], infinite, surely, 4 * doubt + ROUNDING_ERROR + BIN_WIDTH / 2)
+        bins = np.flatnonzero(self.masses)
+        values = np.asarray((bins - BINS_PER_SIDE + 0.5) * BIN_WIDTH, dtype=np.float64)
+        certain = max(0.0, self.certain_infinite * (1 - 2 * error) - omitted)
+        infinite = self.infinite * (1 + 2 * error) + omitted
+        return LossAtoms(values, self.masses[bins], infinite, certain, 4 * error + ROUNDING_ERROR + BIN_WIDTH / 2)
 
 
 def _negative_binomial(noise: CancellingNoiseLaw) -> Iterator[arb]:
-    """Yields the probabilities of X = 0, 1, …"""
+    """Yields the probabilities of X = 0, 1, … in this order."""
     shape, ratio = arb(to_rational(noise.share)), noise.geometric_ball()
     chance, count = (shape * (1 - ratio).log()).exp(), 0
     while True:
@@ -343,14 +340,14 @@ def _negative_binomial(noise: CancellingNoiseLaw) -> Iterator[arb]:
 
 
 def _to_floats(chances: Iterator[arb]) -> tuple[Floats, float]:
-    """Returns the probabilities that matter as floats, and an upper bound of the remaining mass."""
-    rest, found = arb(1), []
+    """Returns all but negligible probabilities as floats, and an upper bound of the omitted mass."""
+    rest, table = arb(1), []
     for chance in chances:
-        found.append(float(chance))
+        table.append(float(chance))
         rest = rest - chance
-        if rest < MAX_OMITTED_TABLE_MASS or len(found) > MAX_VALUES:
+        if rest < MAX_OMITTED_TABLE_MASS or len(table) > MAX_VALUES:
             break
-    return np.array(found), max(0.0, round_up(rest))
+    return np.array(table), max(0.0, round_up(rest))
 
 
 @dataclass(frozen=True)
@@ -373,12 +370,12 @@ class CancellingNoiseLoss(AggregateNoiseLoss):
         return self.noise.losses()
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        taken, added = self._laws
+        removal, addition = self._laws
         if not self.single:
             # One option loses a message and another gains one; the opposite direction has the same law.
-            return bound_sum_profile(taken, added, epsilons)
-        ways = [bound_profile(law, epsilons) for law in (taken, added)]
-        return np.maximum(ways[0][0], ways[1][0]), np.maximum(ways[0][1], ways[1][1])
+            return bound_sum_profile(removal, addition, epsilons)
+        (upper, lower), (other_upper, other_lower) = (bound_profile(law, epsilons) for law in self._laws)
+        return np.maximum(upper, other_upper), np.maximum(lower, other_lower)
 
     def deviation(self) -> float:
         return self.noise.rate * (1.0 if self.single else math.sqrt(2.0))
@@ -416,8 +413,7 @@ class CancellingPairs:
 
 
 def approximate_delta(rate: float, shape: float, ratio: float, epsilon: float, delta: float, single: bool) -> float:
-    """Approximates δ at ε by the losses of ``CancellingNoiseLaw`` in floats; ``delta`` is the order of magnitude of
-    δ."""
+    """Approximates δ at ε by the losses of ``CancellingNoiseLaw`` in floats; ``delta`` gives its order of magnitude."""
     q = math.exp(-rate)
     steps, masses = _approximate_law(rate, shape, ratio, delta)
     later = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
@@ -455,7 +451,7 @@ def _approximate_law(rate: float, shape: float, ratio: float, delta: float) -> t
 
 
 def _geometric_sums(terms: Floats, ratio: float) -> Floats:
-    """Returns Σ_j ratio^j·term(u−j) for each u, by the factors 1 + ratio^m·shift^m for m = 1, 2, 4, …"""
+    """Returns Σ_j ratio^j·term(u−j) for each u, by factors 1 + ratio^m·shift^m, m = 1, 2, 4, … doubling."""
     total, shift, weight = terms.copy(), 1, ratio
     while shift < len(total) and weight > 0:
         total[shift:] += weight * total[:-shift]
@@ -471,7 +467,7 @@ def rate_from_deviation(deviation: float) -> float:
 
 @lru_cache(maxsize=256)
 def find_smallest_pairs(rate: float, epsilon: float, delta: float, single: bool = False) -> CancellingPairs | None:
-    """Returns the pairs with the fewest messages that bring noise of this rate within (ε, δ), or None if none do."""
+    """Returns the pairs with the fewest messages for which noise of this rate meets (ε, δ), or None if none do."""
     if rate * (1 if single else 2) >= epsilon:
         return None
     best: CancellingPairs | None = None
@@ -499,15 +495,15 @@ def _find_shape(rate: float, ratio: float, epsilon: float, delta: float, single:
     goal = math.log(TARGET_SHARE * delta)
 
     def distance(log_shape: float) -> float:
-        found = approximate_delta(rate, math.exp(log_shape), ratio, epsilon, delta, single)
-        return goal - (math.log(found) if found > 0 else -745.0)
+        reached = approximate_delta(rate, math.exp(log_shape), ratio, epsilon, delta, single)
+        return goal - (math.log(reached) if reached > 0 else -745.0)
 
     low, high = math.log(MIN_SEARCH_SHAPE), math.log(MAX_SEARCH_SHAPE)
     if distance(high if start * 64 > MAX_SEARCH_SHAPE else math.log(start * 64)) < 0:
         return None
     high = min(high, math.log(start * 64))
-    found = find_crossing(distance, low, high, guess=min(max(math.log(start), low), high), absolute=SHAPE_ACCURACY)
-    return math.exp(found.above)
+    guess = min(max(math.log(start), low), high)
+    return math.exp(find_crossing(distance, low, high, guess=guess, absolute=SHAPE_ACCURACY).above)
 
 
 def _minimize(function: Callable[[float], float], low: float, high: float, start: float) -> None:
@@ -516,8 +512,8 @@ def _minimize(function: Callable[[float], float], low: float, high: float, start
     value = function(place)
     while step > GAP_ACCURACY:
         for other in (place + step, place - step):
-            if low <= other <= high and (found := function(other)) < value:
-                place, value = other, found
+            if low <= other <= high and (smaller := function(other)) < value:
+                place, value = other, smaller
                 break
         else:
             step /= 2.5
@@ -526,60 +522,54 @@ def _minimize(function: Callable[[float], float], low: float, high: float, start
 def design_noise(
     times: float, epsilon: float, delta: float, rounds: int, losses: int = 2
 ) -> tuple[float, CancellingPairs] | None:
-    """Designs noise with ``times`` the error of a curator's Laplace noise for all rounds together.
+    """Returns a rate and cancelling pairs with ``times`` the error of a curator's Laplace noise; None if none suffice.
 
-    A user's value changes ``losses`` counts in a round. If there are more than two changes in all, each pair of counts
-    gets its own part of the target, by the composition of ideal Laplace noise.
-
-    Returns:
-        The rate and the cancelling pairs, or None if no design meets the target.
+    A user's value changes ``losses`` counts in a round. If there are more than two changes in all rounds, each pair of
+    counts gets a part of the target, by the composition of ideal Laplace noise.
     """
-    pairs = rounds * losses / 2
-    if pairs <= 1:
+    changes = rounds * losses / 2
+    if changes <= 1:
         rate = rate_from_deviation(times * math.sqrt(2.0) * losses / epsilon)
-        flood = find_smallest_pairs(rate, epsilon, delta, single=losses == 1)
-        return None if flood is None else (rate, flood)
-    return _design_for_many_pairs(times, epsilon, delta, math.ceil(pairs))
+        pairs = find_smallest_pairs(rate, epsilon, delta, single=losses == 1)
+        return None if pairs is None else (rate, pairs)
+    return _design_for_many_changes(times, epsilon, delta, math.ceil(changes))
 
 
-def _design_for_many_pairs(
-    times: float, epsilon: float, delta: float, pairs: int
+def _design_for_many_changes(
+    times: float, epsilon: float, delta: float, changes: int
 ) -> tuple[float, CancellingPairs] | None:
     """Designs the noise of many changed pairs of counts, raising the ε of each while their composition allows it."""
     # Imported here so that a client can encode without loading the composition code.
     from shuffledp.privacy.composition import compose
 
-    each, best = _initial_epsilon(pairs, epsilon, delta), None
+    each, best = _initial_epsilon(changes, epsilon, delta), None
     for _ in range(MAX_EPSILON_RAISES):
         rate = rate_from_deviation(times * math.sqrt(2.0) * 2 / each)
-        flood = find_smallest_pairs(rate, each, delta / (4 * pairs))
-        if flood is None:
+        pairs = find_smallest_pairs(rate, each, delta / (4 * changes))
+        if pairs is None:
             break
-        loss = CancellingNoiseLoss(CancellingNoiseLaw(rate, flood.shape, flood.ratio))
-        found = (
-            compose(AggregateNoiseCurve(CurveSource("own-noise", loss.theorem, 1, True), loss), pairs)
-            .epsilon(delta)
-            .upper
-        )
-        if found <= epsilon and (best is None or rate > best[0]):
-            best = rate, flood
-        if 0 <= epsilon - found < 0.002 * epsilon:
+        loss = CancellingNoiseLoss(CancellingNoiseLaw(rate, pairs.shape, pairs.ratio))
+        curve = AggregateNoiseCurve(CurveSource("own-noise", loss.theorem, 1, True), loss)
+        composed = compose(curve, changes).epsilon(delta).upper
+        if composed <= epsilon and (best is None or rate > best[0]):
+            best = rate, pairs
+        if 0 <= epsilon - composed < 0.002 * epsilon:
             break
-        each *= (0.999 * epsilon / found) ** 0.9
+        each *= (0.999 * epsilon / composed) ** 0.9
     return best
 
 
-def _initial_epsilon(pairs: int, epsilon: float, delta: float) -> float:
-    """Returns a first ε for each of ``pairs`` pairs of counts, by basic composition or that of bounded losses."""
+def _initial_epsilon(changes: int, epsilon: float, delta: float) -> float:
+    """Returns a first ε for each of ``changes`` pairs of counts, by basic composition or that of bounded losses."""
 
-    def together(each: float) -> float:
+    def compose_bounded(each: float) -> float:
         # The mean of a loss within ±each is at most each·tanh(each/2); sums concentrate by Hoeffding's inequality.
-        mean = pairs * each * math.tanh(each / 2)
-        return min(pairs * each, mean + each * math.sqrt(2 * pairs * math.log(2 / delta)))
+        mean = changes * each * math.tanh(each / 2)
+        return min(changes * each, mean + each * math.sqrt(2 * changes * math.log(2 / delta)))
 
-    low, high = math.log(epsilon / pairs) - 1e-9, math.log(epsilon)
-    found = find_crossing(lambda x: math.log(together(math.exp(x)) / epsilon), low, high, absolute=1e-6)
-    return math.exp(found.below)
+    low, high = math.log(epsilon / changes) - 1e-9, math.log(epsilon)
+    crossing = find_crossing(lambda x: math.log(compose_bounded(math.exp(x)) / epsilon), low, high, absolute=1e-6)
+    return math.exp(crossing.below)
 
 
 # --- A user's share of the noise: a few clusters of messages, in time independent of the number of options ---
@@ -643,42 +633,42 @@ class NoiseShare:
         """
         number = ClusterCount(self, users)
         kinds, options, sizes = self._draw_clusters(source, int(number.draw(source, 1)[0]))
-        flooded = kinds == CLUSTER_BOTH
-        pairs = np.repeat(2 * options[flooded], sizes[flooded])
-        single = np.repeat((2 * options + kinds)[~flooded], sizes[~flooded])
+        both = kinds == CLUSTER_BOTH
+        pairs = np.repeat(2 * options[both], sizes[both])
+        single = np.repeat((2 * options + kinds)[~both], sizes[~both])
         return np.concatenate([pairs, pairs + 1, single])
 
     def draw_by_user(self, source: RandomSource, users: int) -> tuple[Integers, Integers]:
         """Draws the shares of ``users`` users; returns the owner of each message, and the messages."""
         owners = np.repeat(np.arange(users), ClusterCount(self, 1).draw(source, users))
         kinds, options, sizes = self._draw_clusters(source, len(owners))
-        flooded = kinds == CLUSTER_BOTH
-        pairs, theirs = np.repeat(2 * options[flooded], sizes[flooded]), np.repeat(owners[flooded], sizes[flooded])
-        single = np.repeat((2 * options + kinds)[~flooded], sizes[~flooded])
-        whose = np.concatenate([theirs, theirs, np.repeat(owners[~flooded], sizes[~flooded])])
-        return whose, np.concatenate([pairs, pairs + 1, single])
+        both = kinds == CLUSTER_BOTH
+        pairs, pair_owners = np.repeat(2 * options[both], sizes[both]), np.repeat(owners[both], sizes[both])
+        single = np.repeat((2 * options + kinds)[~both], sizes[~both])
+        message_owners = np.concatenate([pair_owners, pair_owners, np.repeat(owners[~both], sizes[~both])])
+        return message_owners, np.concatenate([pairs, pairs + 1, single])
 
     def _draw_clusters(self, source: RandomSource, count: int) -> tuple[Integers, Integers, Integers]:
         """Returns the kinds, options and sizes of ``count`` clusters."""
         kinds, options = self._kind_law.draw(source, count), source.integers_below(self.options, count)
-        sizes, flooded = np.empty(count, dtype=np.int64), kinds == CLUSTER_BOTH
-        floods = int(np.count_nonzero(flooded))
-        sizes[flooded] = self._size_laws[1].draw(source, floods)
-        sizes[~flooded] = self._size_laws[0].draw(source, count - floods)
+        sizes, both = np.empty(count, dtype=np.int64), kinds == CLUSTER_BOTH
+        pair_clusters = int(np.count_nonzero(both))
+        sizes[both] = self._size_laws[1].draw(source, pair_clusters)
+        sizes[~both] = self._size_laws[0].draw(source, count - pair_clusters)
         return kinds, options, sizes
 
     # --- tail of the number of messages ---
 
     def overflow_probability(self, messages: int) -> arb:
         """Returns the probability that one share has more than this many messages, as a ball."""
-        single, flood = self._single_rate(), self._pair_rate()
+        single, pairs = self._single_rate(), self._pair_rate()
         q, s = self.noise.geometric_ball(), self.noise.ratio_ball()
         # n·P(n) = Σ_j j·λ_j·P(n − j) for a Poisson number of clusters with a mean of λ_j clusters of size j.
         sized: list[arb] = [arb(0)]
         for j in range(1, messages + 1):
-            both = flood * s ** (j // 2) / ((j // 2) * -(1 - s).log()) if j % 2 == 0 else arb(0)
+            both = pairs * s ** (j // 2) / ((j // 2) * -(1 - s).log()) if j % 2 == 0 else arb(0)
             sized.append(j * (2 * single * q**j / (j * -(1 - q).log()) + both))
-        chances = [(-(2 * single + flood)).exp()]
+        chances = [(-(2 * single + pairs)).exp()]
         for n in range(1, messages + 1):
             chances.append(sum((sized[j] * chances[n - j] for j in range(1, n + 1)), arb(0)) / n)
         return 1 - sum(chances, arb(0))
@@ -726,7 +716,8 @@ class SignedCountsEstimator(SimulableEstimator, TreeEstimator):
 
     The error of an option is X − Y, of variance 2q/(1−q)² times the multiple of the planned noise that is present. If
     every user holds one option (``has_single_option``), the sum of all counts is known, which removes 1/options of the
-    variance."""
+    variance.
+    """
 
     options: int
     noise: CancellingNoiseLaw
@@ -744,16 +735,16 @@ class SignedCountsEstimator(SimulableEstimator, TreeEstimator):
         """
         if math.isinf(messages):
             return (Influence(-math.inf, math.inf),)
-        kept, known = self.remaining_variance_share, 1 - self.remaining_variance_share
-        return (Influence(known - messages * kept, known + messages * kept),)
+        share, known = self.remaining_variance_share, 1 - self.remaining_variance_share
+        return (Influence(known - messages * share, known + messages * share),)
 
     def finish(self, total: Array, users: int) -> Estimate:
         value = np.asarray(total, dtype=np.float64)
         return self.from_counts(value, value.sum(), users)
 
-    def from_counts(self, counts: Floats, every: float, users: int) -> Estimate:
-        """Returns the estimate of some options, given the sum ``accept_all_rows`` of the counts of all options."""
-        value = counts + (users - every) / self.options if self.has_single_option else counts
+    def from_counts(self, counts: Floats, total: float, users: int) -> Estimate:
+        """Returns the estimate of some options, given the ``total`` of the counts of all options."""
+        value = counts + (users - total) / self.options if self.has_single_option else counts
         variance = np.full(len(value), self.option_variance(users))
         tails = NegativeBinomialErrorLaw(
             self._noise_multiple(users), self.noise.rate, self.options if self.has_single_option else None
@@ -764,8 +755,8 @@ class SignedCountsEstimator(SimulableEstimator, TreeEstimator):
     def option_count(self) -> int:
         return self.options
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return SelectedSignedCountsEstimator(self, asked)
+    def select(self, selection: SelectedOptions) -> Estimator:
+        return SelectedSignedCountsEstimator(self, selection)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         return self.finish(held + self.draw_noise(users, self.options, rng), users)
@@ -823,12 +814,12 @@ class SelectedSignedCountsEstimator(SelectedOptionsEstimator):
         options, against = np.divmod(messages, 2)
         pro, contra = options[against == 0], options[against == 1]
         # A blank is numbered after the two messages of the last option and counts for none.
-        every = np.count_nonzero(pro < self.full_estimator.options) - len(contra)
-        return np.append(self.selection.counts(pro) - self.selection.counts(contra), every)
+        all_counts = np.count_nonzero(pro < self.full_estimator.options) - len(contra)
+        return np.append(self.selection.counts(pro) - self.selection.counts(contra), all_counts)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        *counts, every = np.asarray(total, dtype=np.float64)
-        return self.full_estimator.from_counts(np.array(counts), float(every), users)
+        *counts, all_counts = np.asarray(total, dtype=np.float64)
+        return self.full_estimator.from_counts(np.array(counts), float(all_counts), users)
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
         return self.full_estimator.influence(messages)
@@ -853,6 +844,31 @@ USERS_AT_ONCE = 1 << 17
 """Number of users encoded at a time."""
 MAX_RATIO = 1 - 2.0**-14
 """Largest ratio: the table of cluster sizes has about 50/(1 − ratio) entries."""
+
+
+TUNABLE_SHAPE = TunableParameter("shape", False, True, 0.1, 1e3)
+
+
+def check_ratio(who: str, name: str, value: Any) -> float:
+    """Returns a ratio of cancelling pairs; raises TypeError or ValueError otherwise."""
+    ratio = validation.open_probability(who, name, value)
+    if ratio > MAX_RATIO:
+        raise ValueError(f"{who}: {name} must be at most {MAX_RATIO:g}, got {ratio!r}.")
+    return ratio
+
+
+def iterate_designs(
+    sizes: dict[str, int], users: int, epsilon: float, delta: float, rounds: int, losses: int = 2
+) -> Iterator[dict[str, Any]]:
+    """Yields designs from least error to fewest messages, and the most accurate one also with the shuffler's noise."""
+    for times in PLANNED_ERRORS:
+        design = design_noise(times, epsilon, delta, rounds, losses)
+        if design is not None:
+            rate, pairs = design
+            settings = {**sizes, "rate": rate, "shape": pairs.shape, "ratio": pairs.ratio}
+            if times == PLANNED_ERRORS[0]:
+                yield {**settings, "honest": 0}
+            yield {**settings, "honest": users}
 
 
 @dataclass(frozen=True)
@@ -896,44 +912,29 @@ class CancellingNoise(Mechanism, HasAggregateLoss):
     '2.28'
     """
 
-    options: int
-    rate: float
-    shape: float
-    ratio: float
-    honest: int
-    places: int = 0
+    options: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_OPTIONS))
+    rate: float = field(metadata=checked(check_positive, at_most=MAX_RATE))
+    shape: float = field(metadata=checked(check_positive, at_most=MAX_SHAPE))
+    ratio: float = field(metadata=checked(check_ratio))
+    honest: int = field(metadata=checked(validation.count, at_least=0))
+    places: int = field(default=0, metadata=checked(validation.count, at_least=0, at_most=MAX_PLACES))
 
     name = "cancelling-noise"
     task = "frequency"
     summary = "the true option, and noise that cancels: a curator's error, private only by the shuffler"
     use_case = "For counts near a curator's error, where the shuffler is trusted and options are few beside the users."
-    aliases = (
-        "gkmps",
-        "gkmps21",
-    )
-    tunable = (TunableParameter("shape", False, True, 0.1, 1e3),)
+    tunable = (TUNABLE_SHAPE,)
     has_table = False
     has_design_frontier = True
+    aliases = ("gkmps", "gkmps21")
 
     def __post_init__(self) -> None:
-        most = MAX_OPTIONS
-        object.__setattr__(
-            self, "options", validation.count(ERROR_PREFIX, "options", self.options, at_least=2, at_most=most)
-        )
-        object.__setattr__(self, "rate", validation.positive_finite(ERROR_PREFIX, "rate", self.rate))
-        object.__setattr__(self, "shape", validation.positive_finite(ERROR_PREFIX, "shape", self.shape))
-        object.__setattr__(self, "ratio", validation.open_probability(ERROR_PREFIX, "ratio", self.ratio))
-        object.__setattr__(self, "honest", validation.count(ERROR_PREFIX, "honest", self.honest, at_least=0))
-        object.__setattr__(
-            self, "places", validation.count(ERROR_PREFIX, "places", self.places, at_least=0, at_most=MAX_PLACES)
-        )
+        super().__post_init__()
         if self.places and self.honest == 0:
             raise ValueError(
-                f"{ERROR_PREFIX}: places are for noise that users draw; with honest = 0 there is none, got both."
+                f"{ERROR_PREFIX}: places are for noise that users draw, got {self.places} with honest = 0; leave them "
+                f"out."
             )
-        for name, largest in (("rate", MAX_RATE), ("shape", MAX_SHAPE), ("ratio", MAX_RATIO)):
-            if getattr(self, name) > largest:
-                raise ValueError(f"{ERROR_PREFIX}: {name} must be at most {largest:g}, got {getattr(self, name)!r}.")
 
     @property
     def noise(self) -> CancellingNoiseLaw:
@@ -947,10 +948,6 @@ class CancellingNoise(Mechanism, HasAggregateLoss):
     @cached_property
     def domain(self) -> Category:
         return Category(ERROR_PREFIX, self.options)
-
-    @property
-    def law(self) -> AggregateNoiseLaw:
-        return AggregateNoiseLaw(ERROR_PREFIX)
 
     @cached_property
     def message_plan(self) -> SharedNoise:
@@ -967,22 +964,16 @@ class CancellingNoise(Mechanism, HasAggregateLoss):
     def aggregate_loss(self, honest: int) -> AggregateNoiseLoss:
         """Returns the privacy loss of all messages together.
 
-        Args:
-            honest: Number of honest users. Those beyond the planned number only add noise, so the loss is at most that
-                of the planned number.
-
-        Returns:
-            The exact loss, or one within the probability that some user's noise does not fit into their ``places``.
+        Users beyond the planned number only add noise, so the loss is at most that of the planned number. It is exact,
+        or off by the probability that some user's noise does not fit into their ``places``.
         """
-        there = Fraction(1) if self.honest == 0 else min(Fraction(1), Fraction(honest, self.honest))
-        loss = CancellingNoiseLoss(CancellingNoiseLaw(self.rate, self.shape, self.ratio, there))
+        share = Fraction(1) if self.honest == 0 else min(Fraction(1), Fraction(honest, self.honest))
+        loss = CancellingNoiseLoss(CancellingNoiseLaw(self.rate, self.shape, self.ratio, share))
         if not self.places:
             return loss
         users = min(honest, self.honest)
-        why = "noise fits into its places but for this chance"
-        return ApproximateLoss(
-            loss, self._overflow_probability(users), why, _OverflowFacts(self._share, users, self.places)
-        )
+        event, facts = "the noise of some user exceeds their places", _OverflowFacts(self._share, users, self.places)
+        return ApproximateLoss(loss, self._overflow_probability(users), event, facts)
 
     def _overflow_probability(self, users: int) -> float:
         """Returns the probability that the noise of one of ``users`` users does not fit into their places."""
@@ -992,12 +983,7 @@ class CancellingNoise(Mechanism, HasAggregateLoss):
     def randomize(self, values: Array, source: RandomSource) -> Array:
         """Returns the messages of all users, 2·option for and 2·option + 1 against an option.
 
-        Args:
-            values: Checked values, one option per user.
-            source: Source of randomness.
-
-        Returns:
-            Messages of all users; a user's ``places`` messages are adjacent if their number is fixed.
+        A user's messages are adjacent if there are ``places``.
         """
         if self.honest == 0:
             return np.asarray(2 * values)
@@ -1021,45 +1007,22 @@ class CancellingNoise(Mechanism, HasAggregateLoss):
         rows[owners[fits], place[fits]] = noise[fits]
         return rows.reshape(-1)
 
-    def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the noise if the shuffler is to add it.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            The noise messages; None if the users draw the noise.
-        """
-        return self._share.draw(source, 1) if self.honest == 0 else None
-
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """Yields designs from least error to fewest messages, and the most accurate one also with the shuffler's noise.
+        """Yields designs from least error to fewest messages; ``facts`` must contain ``options``."""
+        return iterate_designs({"options": facts["options"]}, users, epsilon, delta, rounds)
 
-        Args:
-            facts: Known facts of the task: ``options`` is required; ``users``, if present, is the expected number of
-                users.
-            users: Fewest honest users for whom the target must hold.
-            epsilon: Target ε of all rounds together.
-            delta: Target δ of all rounds together.
-            rounds: Number of rounds in which the same users take part.
+    @property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw("CancellingNoise")
 
-        Yields:
-            Constructor arguments by name, the most accurate design first.
-        """
-        for times in PLANNED_ERRORS:
-            found = design_noise(times, epsilon, delta, rounds)
-            if found is not None:
-                rate, flood = found
-                noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio}
-                if times == PLANNED_ERRORS[0]:
-                    yield {"options": facts["options"], **noise, "honest": 0}
-                yield {"options": facts["options"], **noise, "honest": users}
+    def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
+        return self._share.draw(source, 1) if self.honest == 0 else None
 
     def table(self) -> OutputTable:
-        raise ValueError(f"{ERROR_PREFIX}: its noise has no end, so that its law cannot be written down as a table.")
+        raise ValueError("CancellingNoise: its noise is unbounded, so its law cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[CancellingNoise]:

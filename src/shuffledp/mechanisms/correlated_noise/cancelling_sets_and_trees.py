@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import BoundedItemSet, Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
@@ -24,17 +24,23 @@ from shuffledp.mechanisms.base.estimator import (
     TreeEstimator,
 )
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
-from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability, TunableParameter
+from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability
 from shuffledp.mechanisms.base.message_plan import SharedNoise
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.correlated_noise.cancelling_noise import (
-    PLANNED_ERRORS,
+    MAX_OPTIONS,
+    MAX_RATE,
+    MAX_SHAPE,
+    TUNABLE_SHAPE,
     CancellingNoise,
     CancellingNoiseLaw,
     NoiseShare,
     SignedCountsEstimator,
+    check_ratio,
     design_noise,
+    iterate_designs,
 )
+from shuffledp.mechanisms.dummies.poisson_dummies import check_positive
 from shuffledp.mechanisms.dummies.poisson_histograms import MAX_NODES, fan_outs
 from shuffledp.privacy.randomizer import HasParts, Randomizer
 from shuffledp.sampling.random_sources import RandomSource
@@ -50,10 +56,10 @@ class CancellingSets(Mechanism, HasParts):
     """Sends every item of a set unperturbed; all users together, or the shuffler, add noise as in ``CancellingNoise``.
 
     A user holds any number of items up to ``items`` and sends one message for each. The number of a user's messages
-    reveals the size of their set to whoever sees it, such as the shuffler; the noise hides it from the analyst. There
-    is no local ε.
+    reveals the size of their set to an observer such as the shuffler; the noise hides it from the analyst. There is no
+    local ε.
 
-    Theorem: a changed set takes messages away from at most ``items`` options and adds some to at most ``items`` others:
+    Theorem: a changed set removes a message from at most ``items`` options and adds one to at most ``items`` others:
     the losses of as many pairs of counts, which are independent, composed.
     Requires: d ≥ 2; 1 ≤ items < d.
 
@@ -74,33 +80,29 @@ class CancellingSets(Mechanism, HasParts):
     '0.938'
     """
 
-    options: int
-    items: int
-    rate: float
-    shape: float
-    ratio: float
-    honest: int
+    options: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_OPTIONS))
+    items: int = field(metadata=checked(validation.count))
+    rate: float = field(metadata=checked(check_positive, at_most=MAX_RATE))
+    shape: float = field(metadata=checked(check_positive, at_most=MAX_SHAPE))
+    ratio: float = field(metadata=checked(check_ratio))
+    honest: int = field(metadata=checked(validation.count, at_least=0))
 
     name = "cancelling-sets"
     task = "set-valued"
     summary = "every item, and noise that cancels: a curator's error, private only by the shuffler"
     use_case = "For sets near a curator's error, where the shuffler is trusted."
-    tunable = (TunableParameter("shape", False, True, 0.1, 1e3),)
+    tunable = (TUNABLE_SHAPE,)
     has_table = False
     has_design_frontier = True
 
     def __post_init__(self) -> None:
-        with validation.relabel_errors(SETS_PREFIX, CancellingNoise.__name__):
-            one = CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest)
-        for name in ("options", "rate", "shape", "ratio", "honest"):
-            object.__setattr__(self, name, getattr(one, name))
-        object.__setattr__(self, "items", validation.count(SETS_PREFIX, "items", self.items))
+        super().__post_init__()
         if self.items >= self.options:
             raise ValueError(f"{SETS_PREFIX}: items must be below the {self.options} options, got {self.items}.")
 
     @cached_property
     def single_item_mechanism(self) -> CancellingNoise:
-        """The same noise for users with one item each: it gives the loss of one pair of counts."""
+        """The mechanism of users with one item each, which has the loss of one pair of counts."""
         return CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest)
 
     @cached_property
@@ -110,10 +112,6 @@ class CancellingSets(Mechanism, HasParts):
     @cached_property
     def domain(self) -> BoundedItemSet:
         return BoundedItemSet(SETS_PREFIX, self.options, self.items)
-
-    @property
-    def law(self) -> AggregateNoiseLaw:
-        return AggregateNoiseLaw(SETS_PREFIX)
 
     @cached_property
     def message_plan(self) -> SharedNoise:
@@ -133,58 +131,27 @@ class CancellingSets(Mechanism, HasParts):
         return [(self.single_item_mechanism, self.items)]
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages of all users, 2·option for and 2·option + 1 against an option.
-
-        Args:
-            values: Checked sets, one row of items per user, padded with −1.
-            source: Source of randomness.
-
-        Returns:
-            Messages of all users, first the items of all users.
-        """
+        """Returns the messages of all users, 2·option for and 2·option + 1 against an option, the items first."""
         own = 2 * values[values >= 0]
         return own if self.honest == 0 else np.concatenate([own, self._share.draw(source, len(values))])
-
-    def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the noise if the shuffler is to add it.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            The noise messages; None if the users draw the noise.
-        """
-        return self._share.draw(source, 1) if self.honest == 0 else None
 
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """Yields designs from least error to fewest messages, and the most accurate one also with the shuffler's noise.
-
-        Args:
-            facts: Known facts of the task: ``options`` and ``items`` are required; ``users``, if present, is the
-                expected number of users.
-            users: Fewest honest users for whom the target must hold.
-            epsilon: Target ε of all rounds together.
-            delta: Target δ of all rounds together.
-            rounds: Number of rounds in which the same users take part.
-
-        Yields:
-            Constructor arguments by name, the most accurate design first.
-        """
+        """Yields designs from least error to fewest messages; ``facts`` must contain ``options`` and ``items``."""
         sizes = {"options": facts["options"], "items": facts["items"]}
-        for times in PLANNED_ERRORS:
-            found = design_noise(times, epsilon, delta, rounds, 2 * facts["items"])
-            if found is not None:
-                rate, flood = found
-                noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio}
-                if times == PLANNED_ERRORS[0]:
-                    yield {**sizes, **noise, "honest": 0}
-                yield {**sizes, **noise, "honest": users}
+        return iterate_designs(sizes, users, epsilon, delta, rounds, losses=2 * facts["items"])
+
+    @property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw("CancellingSets")
+
+    def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
+        return self._share.draw(source, 1) if self.honest == 0 else None
 
     def table(self) -> OutputTable:
-        raise ValueError(f"{SETS_PREFIX}: its noise has no end, so that its law cannot be written down as a table.")
+        raise ValueError("CancellingSets: its noise is unbounded, so its law cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[CancellingSets]:
@@ -257,16 +224,13 @@ class SignedNodesEstimator(SimulableEstimator, TreeEstimator):
 
 
 def _find_worthwhile_trees(options: int) -> list[ValueTree]:
-    """Returns the trees whose error with Laplace noise, which grows with the height, is near the least.
+    """Returns the trees whose error with Laplace noise, which grows with the height, is close to the least.
 
-    If taller trees would be better, so is ``RangeTree``. A single level is ``CancellingNoise``; it is returned only if
-    no taller tree is near the least error.
+    Where taller trees would be better, ``RangeTree`` is too. A single level is ``CancellingNoise``; it is returned only
+    if no taller tree is close to the least error.
     """
-    trees = [
-        tree
-        for tree in (ValueTree(options, fan_out) for fan_out in fan_outs(options))
-        if tree.height <= MAX_PLANNED_HEIGHT
-    ]
+    candidates = (ValueTree(options, fan_out) for fan_out in fan_outs(options))
+    trees = [tree for tree in candidates if tree.height <= MAX_PLANNED_HEIGHT]
     errors = [tree.height * math.sqrt(tree.mean_range_variance()) for tree in trees]
     near = [tree for tree, error in zip(trees, errors, strict=True) if error <= MAX_RELATIVE_ERROR * min(errors)]
     return [tree for tree in near if tree.height > 1] or near
@@ -274,10 +238,10 @@ def _find_worthwhile_trees(options: int) -> list[ValueTree]:
 
 @dataclass(frozen=True)
 class CancellingTree(Mechanism, RangeQueryCapability, HasParts):
-    """Names the node of the true value on every level of a tree; the users, or the shuffler, add cancelling noise.
+    """Sends the node of the true value on every level of a tree; the users, or the shuffler, add cancelling noise.
 
     This is ``RangeTree`` with the noise of ``CancellingNoise`` on every node: a curator's Laplace noise. It suits trees
-    of few levels, or a large ε; where many levels are composed, Poisson dummies have less error. There is no local ε.
+    of few levels, or a large ε; where many levels compose, Poisson dummies have less error. There is no local ε.
 
     Theorem: a changed value changes one message a level; the levels' counts are independent, each ``CancellingNoise``
     on its nodes: the exact losses of the levels, composed.
@@ -304,67 +268,52 @@ class CancellingTree(Mechanism, RangeQueryCapability, HasParts):
     True
     """
 
-    options: int
-    rate: float
-    shape: float
-    ratio: float
-    honest: int
-    fan_out: int = 2
+    options: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_OPTIONS))
+    rate: float = field(metadata=checked(check_positive, at_most=MAX_RATE))
+    shape: float = field(metadata=checked(check_positive, at_most=MAX_SHAPE))
+    ratio: float = field(metadata=checked(check_ratio))
+    honest: int = field(metadata=checked(validation.count, at_least=0))
+    fan_out: int = field(default=2, metadata=checked(validation.count, at_least=2))
 
     name = "cancelling-tree"
     task = "range queries"
     summary = "the node of every level of a tree, and noise that cancels"
     use_case = "For ranges near a curator's error, where the shuffler is trusted."
-    has_design_frontier = True
-    tunable = (TunableParameter("shape", False, True, 0.1, 1e3),)
+    tunable = (TUNABLE_SHAPE,)
     has_table = False
+    has_design_frontier = True
 
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """Yields designs of a few heights from least error to fewest messages, the first one also with central noise.
+        """Yields designs of a few heights from least error to fewest messages; ``facts`` must contain ``options``.
 
-        Args:
-            facts: Known facts of the task: ``options`` is required; ``users``, if present, is the expected number of
-                users.
-            users: Fewest honest users for whom the target must hold.
-            epsilon: Target ε of all rounds together.
-            delta: Target δ of all rounds together.
-            rounds: Number of rounds in which the same users take part.
-
-        Yields:
-            Constructor arguments by name, the most accurate design first.
+        The most accurate design also comes with the shuffler's noise.
         """
-        found: list[tuple[float, float, dict[str, Any]]] = []
+        candidates: list[tuple[float, float, dict[str, Any]]] = []
         for tree in _find_worthwhile_trees(facts["options"]):
             for times in TREE_PLANNED_ERRORS:
                 design = design_noise(times, epsilon, delta, rounds * tree.height)
                 if design is not None:
-                    rate, flood = design
-                    noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio, "fan_out": tree.fan_out}
-                    spread = SignedNodesEstimator(
-                        tree, CancellingNoiseLaw(rate, flood.shape, flood.ratio), 0
-                    ).noise_variance(1)
-                    sent = tree.height + tree.node_count * flood.messages / users
-                    found.append((spread * tree.mean_range_variance(), sent, noise))
-        least = math.inf
-        for place, (_, sent, noise) in enumerate(sorted(found, key=lambda one: one[:2])):
+                    rate, pairs = design
+                    noise = {"rate": rate, "shape": pairs.shape, "ratio": pairs.ratio, "fan_out": tree.fan_out}
+                    law = CancellingNoiseLaw(rate, pairs.shape, pairs.ratio)
+                    spread = SignedNodesEstimator(tree, law, 0).noise_variance(1)
+                    messages = tree.height + tree.node_count * pairs.messages / users
+                    candidates.append((spread * tree.mean_range_variance(), messages, noise))
+        fewest = math.inf
+        for place, (_, messages, noise) in enumerate(sorted(candidates, key=lambda candidate: candidate[:2])):
             if place == 0:
                 yield {"options": facts["options"], **noise, "honest": 0}
-            if sent < least:
+            if messages < fewest:
                 yield {"options": facts["options"], **noise, "honest": users}
-            least = min(least, sent)
+            fewest = min(fewest, messages)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count(TREE_PREFIX, "options", self.options, at_least=2))
-        object.__setattr__(self, "fan_out", validation.count(TREE_PREFIX, "fan_out", self.fan_out, at_least=2))
+        super().__post_init__()
         if self.nodes > MAX_NODES:
             raise ValueError(f"{TREE_PREFIX}: a tree of {self.options} values is too large; at most {MAX_NODES} nodes.")
-        with validation.relabel_errors(TREE_PREFIX, "CancellingNoise"):
-            level = CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest)
-        for name in ("rate", "shape", "ratio", "honest"):
-            object.__setattr__(self, name, getattr(level, name))
 
     @cached_property
     def tree(self) -> ValueTree:
@@ -393,16 +342,12 @@ class CancellingTree(Mechanism, RangeQueryCapability, HasParts):
     # --- parts of the mechanism ---
 
     def parts(self) -> Sequence[tuple[Randomizer, int]]:
-        """Returns the levels, which are alike: the loss of a level does not depend on its number of nodes."""
+        """Returns the mechanism of one level, whose loss does not depend on its size, and the number of levels."""
         return [(CancellingNoise(self.options, self.rate, self.shape, self.ratio, self.honest), self.height)]
 
     @cached_property
     def domain(self) -> Category:
         return Category(TREE_PREFIX, self.options)
-
-    @property
-    def law(self) -> AggregateNoiseLaw:
-        return AggregateNoiseLaw(TREE_PREFIX)
 
     @cached_property
     def message_plan(self) -> SharedNoise:
@@ -423,15 +368,7 @@ class CancellingTree(Mechanism, RangeQueryCapability, HasParts):
     # --- encoding ---
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages of all users, 2·node for and 2·node + 1 against a node.
-
-        Args:
-            values: Checked values, one per user.
-            source: Source of randomness.
-
-        Returns:
-            Messages of all users.
-        """
+        """Returns the messages of all users, 2·node for and 2·node + 1 against a node."""
         parts: list[Integers] = []
         for start in range(0, len(values), USERS_AT_ONCE):
             own = values[start : start + USERS_AT_ONCE]
@@ -440,19 +377,15 @@ class CancellingTree(Mechanism, RangeQueryCapability, HasParts):
                 parts.append(self._share.draw(source, len(own)))
         return np.concatenate(parts)
 
+    @property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw("CancellingTree")
+
     def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the noise if the shuffler is to add it.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            The noise messages; None if the users draw the noise.
-        """
         return self._share.draw(source, 1) if self.honest == 0 else None
 
     def table(self) -> OutputTable:
-        raise ValueError(f"{TREE_PREFIX}: its noise has no end, so that its law cannot be written down as a table.")
+        raise ValueError("CancellingTree: its noise is unbounded, so its law cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[CancellingTree]:

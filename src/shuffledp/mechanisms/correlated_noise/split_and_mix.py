@@ -1,7 +1,7 @@
-"""Sums and means by additive shares modulo N: only the noisy sum can be read from the shuffled shares.
+"""Sums and means by additive shares modulo N: the shuffled shares reveal only the noisy sum.
 
-The file holds the privacy loss of the noisy sum, a bound of how well the shuffler mixes the shares, modular shares, the
-estimator and the mechanism ``SplitAndMix``.
+First comes the privacy loss of the noisy sum, then a bound of how well the shuffler mixes the shares, modular shares,
+the estimator and the mechanism ``SplitAndMix``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
@@ -70,11 +70,11 @@ class SummedNoise(ValueObject, ABC):
 
     @abstractmethod
     def deviation(self) -> float:
-        """Returns about the standard deviation of the loss."""
+        """Returns approximately the standard deviation of the loss."""
 
     @abstractmethod
     def noise_facts(self) -> NoiseFacts:
-        """Returns its kind and its numbers, for the second proof."""
+        """Returns the kind and the parameters of the noise, for the second proof."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class PartialLaplaceSum(SummedNoise):
     """Discrete Laplace noise of which only a share ``shape`` < 1 is present, because some planned users are missing.
 
     Theorem: differences of negative binomials of this shape; δ(ε) = Σ_z (P(z) − e^ε·P(z−s))₊ over a table of the law,
-    and all that is beyond the table. The law is symmetric, so both directions are equal; a smaller shift gives a
-    smaller δ, as P falls on either side of 0.
+    plus all mass beyond the table. The law is symmetric, so both directions are equal; a smaller shift gives a smaller
+    δ, as P falls on either side of 0.
     """
 
     rate: Fraction
@@ -141,10 +141,8 @@ class PartialLaplaceSum(SummedNoise):
         if table is None:
             return None
         upper, lower = table
-        high, low = (
-            (_symmetric_law(upper), _shift_law(lower, self.shift)),
-            (_symmetric_law(lower), _shift_law(upper, self.shift)),
-        )
+        high = _symmetric_law(upper), _shift_law(lower, self.shift)
+        low = _symmetric_law(lower), _shift_law(upper, self.shift)
         return high, low, law.tail_beyond(len(upper) - 1)
 
     @property
@@ -157,7 +155,7 @@ class PartialLaplaceSum(SummedNoise):
             return 1.0, 0.0
         high, low, beyond = self._tables
         ratio = math.exp(min(epsilon, 700.0))
-        # The table's own margin is wider than the error of subtracting floats.
+        # The table's margin is wider than the error of subtracting floats.
         most = _hockey_stick(*high, ratio * (1 - EXP_ERROR)) * (1 + SUM_ERROR) + beyond
         least = _hockey_stick(*low, ratio * (1 + EXP_ERROR)) * (1 - SUM_ERROR) - beyond * (1 + ratio)
         return min(1.0, most), max(0.0, least)
@@ -228,7 +226,7 @@ class SplitAndMixLoss(AggregateNoiseLoss):
 
     @property
     def note(self) -> str:
-        return f"Mixing: {self.shares} are within η = {self.distance:.3g} of ones that tell the noisy sum alone."
+        return f"Mixing: {self.shares} are within η = {self.distance:.3g} of ones that reveal only the noisy sum."
 
     def delta_parts(self, epsilon: float) -> tuple[float, float]:
         """Returns certified upper bounds of the noise's δ, and of the part that mixing adds to it."""
@@ -238,13 +236,13 @@ class SplitAndMixLoss(AggregateNoiseLoss):
     def is_attained(self) -> bool:
         """True if a known attack attains the noise's δ, up to the probability of wrapping around.
 
-        An attacker who knows all other users' values subtracts them from the sum and is left with the noise, modulo N.
-        If the noise hardly ever wraps around, the attacker sees hardly less than the noise itself.
+        An attacker who knows all other users' values subtracts them from the sum and is left with the noise modulo N:
+        nearly the noise itself if it hardly ever wraps around.
         """
         return self.wrap_probability < 1.0
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        values = [self._profile_at(float(one)) for one in epsilons]
+        values = [self._profile_at(float(epsilon)) for epsilon in epsilons]
         return np.array([high for high, _ in values]), np.array([low for _, low in values])
 
     def _profile_at(self, epsilon: float) -> tuple[float, float]:
@@ -258,7 +256,7 @@ class SplitAndMixLoss(AggregateNoiseLoss):
 
     @cached_property
     def _turning_epsilon(self) -> float:
-        """About where the total δ, convex in e^ε, is least; its value is used beyond, which is sound anywhere."""
+        """Approximately the ε of the least total δ, which is convex in e^ε; that δ is used beyond, soundly anywhere."""
         return turning_point(
             lambda epsilon: sum(self.delta_parts(epsilon)), min(self.noise.largest_epsilon, MAX_SEARCH_EPSILON)
         )
@@ -298,7 +296,7 @@ class MixingGraph:
 
     Large k: either some component has more than k/2 owners; those outside of it are a closed set of j < k/2 owners,
     and N^(C−1) is N to the number of their components. Or no component has; then components joined one by one
-    make a closed set of s owners with k/3 ≤ s ≤ k/2 (the union, or its complement). Hence
+    form a closed set of s owners with k/3 ≤ s ≤ k/2 (the union, or its complement). Hence
 
         E[N^(C−1)] − 1 ≤ Σ_{1≤j<k/2} r(k, j)·(S_j − 1) + (1/N)·Σ_{k/3≤s≤k/2} r(k, s)·S_s·S_{k−s}.      (*)
 
@@ -316,7 +314,7 @@ class MixingGraph:
     base: int
 
     def excess(self, owners: int) -> arb:
-        """Returns E[N^(C−1)] − 1: exactly for few owners, an upper bound for many; infinite if none could be proved."""
+        """Returns E[N^(C−1)] − 1: exactly for few owners, an upper bound for many; infinity if none can be proved."""
         if owners == 1 or self.base == 1:
             return arb(0)
         if owners <= MAX_EXACT_OWNERS:
@@ -331,13 +329,13 @@ class MixingGraph:
         """Returns S_0 … S_most, exactly, at the working precision."""
         # k!/(km)!, of which r(k, j) is a quotient.
         weight = [arb.fac_ui(k) / arb.fac_ui(k * self.places) for k in range(most + 1)]
-        found = [arb(1)]
+        means = [arb(1)]
         parts = [1 / weight[0]]
         for k in range(1, most + 1):
             terms = (((self.base + 1) * j - k) * parts[k - j] / weight[j] for j in range(1, k + 1))
-            found.append(sum(terms, arb(0)) * weight[k] / k)
-            parts.append(found[k] / weight[k])
-        return found
+            means.append(sum(terms, arb(0)) * weight[k] / k)
+            parts.append(means[k] / weight[k])
+        return means
 
     def closed_sets(self, owners: int, size: int) -> arb:
         """Returns r(k, j), the mean number of closed sets of this size."""
@@ -383,10 +381,10 @@ def _find_proof(graph: MixingGraph) -> _InductionProof | None:
     while graph.places >= 2 and known <= MAX_KNOWN_MEANS:
         with precision(GRAPH_BITS):
             means = tuple(graph.means(known))
-            begun = _InductionProof(graph, means, arb(graph.base))
-            near = begun.excess(known)
+            trial = _InductionProof(graph, means, arb(graph.base))
+            least = graph.base * (1 + trial.excess(known))
             # Compared by logarithms, as some values exceed the range of floats.
-            largest = max([*means[begun.induction_start :], graph.base * (1 + near)], key=lambda one: float(one.log()))
+            largest = max([*means[trial.induction_start :], least], key=lambda mean: float(mean.log()))
             proof = _InductionProof(graph, means, 2 * largest.upper())
             if proof.holds():
                 return proof
@@ -418,11 +416,11 @@ MAX_MESSAGES = 64
 LIMB_BITS = 20
 """The statistic holds sums of digits in base 2^20, which are exact as floats for up to 2^33 messages."""
 WRAP_CHANCE = 2.0**-40
-"""Largest accepted probability that a sum is read wrongly because it wrapped around."""
+"""Largest accepted probability that a sum is decoded wrongly because it wrapped around."""
 USER_MARGIN_FACTOR = 2
 """A design has room for this multiple of the planned users, and still mixes the shares of 1/this of them."""
 EPSILON_GROWTH = 2.5
-"""About how much ε grows if half of the Laplace noise is missing."""
+"""Approximate increase of ε if half of the Laplace noise is missing."""
 
 
 @dataclass(frozen=True)
@@ -483,22 +481,22 @@ class ModularShares:
         return np.array([digits.sum() for digits in places], dtype=np.int64)
 
     def unwrap_sum(self, sums: Array, low: int, high: int) -> int:
-        """Returns the sum in the range around [low, high], where it lies but for the noise, from the sums of digits."""
+        """Returns the sum, from [low, high] but for the noise, by the sums of its digits modulo N."""
         total = sum(int(digit) << (LIMB_BITS * place) for place, digit in enumerate(np.asarray(sums).tolist()))
         first = low - self.headroom(low, high)
         return (total - first) % self.modulus + first
 
     def headroom(self, low: int, high: int) -> int:
-        """Returns how far noise may go to either side before a sum in [low, high] wraps; negative if none is left."""
+        """Returns the largest noise of either sign with which a sum in [low, high] does not wrap; may be negative."""
         return (self.modulus - 1 - (high - low)) // 2
 
 
-def check_shares(who: str, modulus: object, messages: object) -> tuple[int, int]:
-    """Returns the modulus and the number of messages; raises ValueError where the arithmetic would not be exact."""
-    return (
-        validation.count(who, "modulus", modulus, at_least=2, at_most=MAX_MODULUS),
-        validation.count(who, "messages", messages, at_least=2, at_most=MAX_MESSAGES),
-    )
+def check_between(who: str, name: str, value: Any, *, at_least: float, at_most: float) -> float:
+    """Returns a number between two positive limits; raises TypeError or ValueError otherwise."""
+    number = validation.positive_finite(who, name, value)
+    if not at_least <= number <= at_most:
+        raise ValueError(f"{who}: {name} must be from {at_least:g} to {at_most:g}, got {number!r}.")
+    return number
 
 
 def check_headroom(who: str, users: int, modulus: int, chance: float) -> None:
@@ -542,8 +540,8 @@ def design_message_count(users: int, modulus: int, epsilon: float, delta: float,
 def _self_loop_bound(honest: int, places: int, modulus: int) -> float:
     """Returns a lower bound of E[N^(C−1)] − 1: the contribution of users whose shares all return to them."""
     chance = float(modulus - 1) * honest
-    for one in range(places):
-        chance *= (places - one) / (honest * places - one)
+    for place in range(places):
+        chance *= (places - place) / (honest * places - place)
     return chance * (1 - 1e-9)
 
 
@@ -554,12 +552,12 @@ FEW_ROUND_FACTORS, MANY_ROUND_FACTORS = (1.0, 0.98, 0.95, 0.9), (1.4, 1.3, 1.25,
 HALVINGS = 20
 """Bisection steps for an interval limit: to a millionth of the margin."""
 ROUNDING_SHARE = 0.02
-"""A design's grid is so fine that rounding adds about this share to the variance of the noise."""
+"""Approximate share of the noise's variance that rounding adds in a design."""
 
 
 @dataclass(frozen=True)
 class NoisySumEstimator(SimulableEstimator):
-    """Estimates the mean of numbers on a grid from the sum of all shares, which contains all users' noise."""
+    """Estimates the mean of numbers on a grid from the sum of all shares, which includes all users' noise."""
 
     low: float
     high: float
@@ -605,8 +603,8 @@ class NoisySumEstimator(SimulableEstimator):
         """Simulates an estimate where ``held[i]`` users hold the i-th of as many evenly spread numbers."""
         check_headroom(self.error_prefix, users, self.shares.modulus, self.wrap_chance(users))
         numbers = self.low + (self.high - self.low) * (np.arange(len(held)) + 0.5) / len(held)
-        whole, left = rounding.grid_position(self._units(numbers), self.levels)
-        steps = int(whole @ held) + int(rng.binomial(held, left / rounding.RANGE_UNITS).sum())
+        whole, part = rounding.grid_position(self._units(numbers), self.levels)
+        steps = int(whole @ held) + int(rng.binomial(held, part / rounding.RANGE_UNITS).sum())
         shape, chance = float(self.noise.shape) * users, -math.expm1(-float(self.noise.rate))
         noise = int(rng.negative_binomial(shape, chance)) - int(rng.negative_binomial(shape, chance))
         return self._estimate(steps + noise, users)
@@ -639,9 +637,9 @@ class NoisySumEstimator(SimulableEstimator):
 def max_rounding_variance(steps: float, levels: int) -> float:
     """Returns the largest mean variance of rounding of users with this mean position, from 0 to ``levels``.
 
-    A user at position x contributes u(1 − u), u the fraction of x. This function is the least concave one above that:
-    it is attained if all users are at one position or at two such positions. It is a quarter except within half a step
-    of both ends. A sum reveals no more about the users than their mean.
+    A user at position x contributes u(1 − u), u the fractional part of x. This function is the least concave one above
+    that: it is attained if all users are at one position or at two such positions. It is a quarter except within half a
+    step of either end. A sum reveals no more about the users than their mean.
     """
     near = min(max(min(steps, levels - steps), 0.0), 0.5)
     return near * (1 - near)
@@ -690,7 +688,7 @@ class RoundedSumErrorLaw(ErrorLaw):
         return np.full_like(value, ends[0]), np.full_like(value, ends[1])
 
     def _margin(self, place: float, users: int, confidence: float) -> float:
-        """Returns how far an estimate may be from this mean, in steps."""
+        """Returns the largest error of an estimate at this mean, in steps."""
         rounding = min(self.max_rounding, max_rounding_variance(place, self.levels))
         return self._error_law_with_rounding(rounding).critical_value(confidence) * math.sqrt(
             (self.variance + rounding) / users
@@ -704,10 +702,8 @@ class RoundedSumErrorLaw(ErrorLaw):
             return place + far
         for _ in range(HALVINGS):
             middle = (near + far) / 2
-            if self._margin(place + middle, users, confidence) >= abs(middle):
-                near = middle
-            else:
-                far = middle
+            compatible = self._margin(place + middle, users, confidence) >= abs(middle)
+            near, far = (middle, far) if compatible else (near, middle)
         return place + near
 
 
@@ -718,12 +714,13 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
     The number is rounded at random without bias to one of the points 0 … k, k = ``levels`` (``rounding``). The user
     adds a share of discrete Laplace noise, exactly (``PolyaDifference``): the shares of ``honest`` users add up to P(z)
     ∝ e^(−rate·|z|). The result is split into ``messages`` shares modulo N = ``modulus``: all but one are uniform, and
-    the last makes the sum right. The server adds up all messages modulo N and reads the sum of all numbers with the
+    the last makes the sum right. The server adds up all messages modulo N and gets the sum of all numbers with the
     noise: a curator's accuracy. Without the shuffler, the messages of one user reveal their number.
 
-    Theorem: δ(ε) = δ of the discrete Laplace noise + (1 + e^ε)·η, where η = ½·√(E[N^(C−1)] − 1) bounds how far all
-    messages are from ones that tell the noisy sum alone (docs/means.md); C counts the components of a random graph.
-    Deviates: [BBGN20] bounds η by a closed form, which asks for one or two messages more.
+    Theorem: δ(ε) = δ of the discrete Laplace noise + (1 + e^ε)·η, where η = ½·√(E[N^(C−1)] − 1) bounds the total
+    variation of all messages to ones that reveal only the noisy sum (docs/means.md); C counts the components of a
+    random graph.
+    Deviates: [BBGN20] bounds η by a closed form, which requires one or two messages more.
 
     Args:
         rate: Rate of the noise per step of the grid; rate·levels is the ε of the noise.
@@ -747,43 +744,32 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
     ('0.250', '0.00014')
     """
 
-    rate: float
-    levels: int
-    modulus: int
-    messages: int
-    honest: int
-    low: float = 0.0
-    high: float = 1.0
+    rate: float = field(metadata=checked(check_between, at_least=MIN_RATE, at_most=MAX_RATE))
+    levels: int = field(metadata=checked(validation.count, at_most=rounding.MAX_STEPS))
+    modulus: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_MODULUS))
+    messages: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_MESSAGES))
+    honest: int = field(metadata=checked(validation.count))
+    low: float = field(default=0.0, metadata=checked(validation.real))
+    high: float = field(default=1.0, metadata=checked(validation.real, up=True))
 
     name = "split-and-mix"
     task = "mean"
     summary = "mean of numbers in an interval: shares of number and noise; private only among many users"
     use_case = "For means and sums at a curator's error, where the shuffler is trusted."
-    aliases = (
-        "ikos",
-        "secure-sum",
-    )
+    aliases = ("ikos", "secure-sum")
     tunable = (
         TunableParameter("rate", is_integer=False, more_is_more_private=False, minimum=MIN_RATE, maximum=MAX_RATE),
     )
     has_table = False
 
     def __post_init__(self) -> None:
-        who = "SplitAndMix"
-        rate = validation.positive_finite(who, "rate", self.rate)
-        if not MIN_RATE <= rate <= MAX_RATE:
-            raise ValueError(f"{who}: rate must be from {MIN_RATE:g} to {MAX_RATE:g}, got {rate!r}.")
-        low, high = validation.real(who, "low", self.low), validation.real(who, "high", self.high, up=True)
-        if not 0.0 < high - low < math.inf:
-            raise ValueError(f"{who}: low must be below high and both finite, got {low!r} and {high!r}.")
-        levels = validation.count(who, "levels", self.levels, at_most=rounding.MAX_STEPS)
-        modulus, messages = check_shares(who, self.modulus, self.messages)
-        honest = validation.count(who, "honest", self.honest)
-        checked = {"rate": rate, "levels": levels, "modulus": modulus, "messages": messages, "honest": honest}
-        for name, value in (checked | {"low": low, "high": high}).items():
-            object.__setattr__(self, name, value)
-        if self.estimator.shares.headroom(0, levels) < 1:
-            raise ValueError(f"{who}: modulus must be above {levels + 2}, got {modulus}.")
+        super().__post_init__()
+        if not 0.0 < self.high - self.low < math.inf:
+            raise ValueError(
+                f"SplitAndMix: low must be below high and both finite, got {self.low!r} and {self.high!r}."
+            )
+        if self.estimator.shares.headroom(0, self.levels) < 1:
+            raise ValueError(f"SplitAndMix: modulus must be above {self.levels + 2}, got {self.modulus}.")
 
     @cached_property
     def domain(self) -> RealNumber:
@@ -812,15 +798,7 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
         return PolyaDifference(Fraction(self.rate), Fraction(1, self.honest))
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the shares of all users.
-
-        Args:
-            values: Checked numbers, one per user.
-            source: Source of randomness.
-
-        Returns:
-            ``messages`` shares of each user, next to each other.
-        """
+        """Returns ``messages`` shares of each user, next to each other."""
         messages = np.empty((len(values), self.messages), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
@@ -832,13 +810,9 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
     # --- privacy ---
 
     def aggregate_loss(self, honest: int) -> SplitAndMixLoss:
-        """Returns the privacy loss of all messages together.
+        """Returns the loss of the noisy sum, and the distance that mixing leaves.
 
-        Args:
-            honest: Number of honest users. If fewer than planned, the law of the noise that they add together is used.
-
-        Returns:
-            The loss of the noisy sum, and the distance that mixing leaves.
+        If there are fewer honest users than planned, the law of the noise that they add together is used.
 
         Raises:
             NotApplicable: If the sum may wrap around, or too few users take part to tabulate their noise.
@@ -894,18 +868,7 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """Yields designs for a target: the noise alone keeps ε, and mixing gets all of δ.
-
-        Args:
-            facts: Known facts of the task: none is required; ``users``, if present, is the expected number of users.
-            users: Fewest honest users for whom the target must hold.
-            epsilon: Target ε of all rounds together.
-            delta: Target δ of all rounds together.
-            rounds: Number of rounds in which the same users take part.
-
-        Yields:
-            Constructor arguments by name, the most accurate design first.
-        """
+        """Yields designs for a target: the noise alone meets ε, and mixing gets all of δ."""
         room_for = USER_MARGIN_FACTOR * max(users, facts.get("users", users))
         for share in noise_epsilon_candidates(epsilon, delta, rounds):
             grid = share * math.sqrt(users / (12 * ROUNDING_SHARE))
@@ -941,8 +904,8 @@ def noise_epsilon_candidates(epsilon: float, delta: float, rounds: int) -> list[
     """Returns candidates for the noise's ε in each round, in descending order.
 
     A single round gets all of ε. The losses of many rounds add up like normal ones: each has a deviation of μ/√rounds,
-    where μ is about that of the Gaussian curator. The largest losses of few rounds add up, and their composed curves
-    are slightly above that.
+    where μ is about that of the Gaussian curator. In few rounds the largest losses add up, and the composed curves are
+    slightly above that.
     """
     if rounds == 1:
         return [epsilon]
@@ -950,4 +913,4 @@ def noise_epsilon_candidates(epsilon: float, delta: float, rounds: int) -> list[
     each = [factor * epsilon / rounds for factor in FEW_ROUND_FACTORS] + [
         factor * normal for factor in MANY_ROUND_FACTORS
     ]
-    return sorted((one for one in each if one >= FEW_ROUND_FACTORS[-1] * epsilon / rounds), reverse=True)
+    return sorted((share for share in each if share >= FEW_ROUND_FACTORS[-1] * epsilon / rounds), reverse=True)

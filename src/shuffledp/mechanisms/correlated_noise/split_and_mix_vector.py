@@ -1,11 +1,11 @@
-"""Means of vectors by additive shares modulo N of every coordinate: only the noisy sums can be read."""
+"""Means of vectors by additive shares modulo N of every coordinate: the shuffled shares reveal only the noisy sums."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -15,7 +15,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.domain import BoxVector, InputDomain
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw, SkellamErrorLaw
@@ -24,6 +24,7 @@ from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.correlated_noise.split_and_mix import (
     LIMB_BITS,
+    MAX_MESSAGES,
     MAX_MODULUS,
     USER_MARGIN_FACTOR,
     AdditiveSharesPlan,
@@ -33,8 +34,8 @@ from shuffledp.mechanisms.correlated_noise.split_and_mix import (
     SplitAndMixLoss,
     SplitSums,
     SummedNoise,
+    check_between,
     check_headroom,
-    check_shares,
     design_message_count,
     least_modulus,
     max_rounding_variance,
@@ -84,8 +85,8 @@ class SkellamSum(SummedNoise):
         return order * self.squared_length_bound / (2 * mean) + min(first, 3 * self.absolute_sum_bound / (2 * mean))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        found = [self._delta(epsilon, order) for order in self._orders(epsilon)]
-        return min(1.0, min(upper for upper, _ in found)), min(1.0, min(lower for _, lower in found))
+        deltas = [self._delta(epsilon, order) for order in self._orders(epsilon)]
+        return min(1.0, min(upper for upper, _ in deltas)), min(1.0, min(lower for _, lower in deltas))
 
     def _delta(self, epsilon: float, order: int) -> tuple[float, float]:
         with precision(PRECISION_BITS):
@@ -169,7 +170,8 @@ class VectorChange:
 class PureLaplaceVector(SummedNoise):
     """Discrete Laplace noise on every coordinate: losses are at most ε₀ = rate·Δ₁.
 
-    Theorem: no mechanism with losses of at most ε₀ tells more than a coin does: δ(ε) ≤ (e^ε₀ − e^ε)/(1 + e^ε₀).
+    Theorem: randomized response on one bit dominates every mechanism with losses of at most ε₀:
+    δ(ε) ≤ (e^ε₀ − e^ε)/(1 + e^ε₀).
     """
 
     rate: Fraction
@@ -190,8 +192,8 @@ class PureLaplaceVector(SummedNoise):
             return 0.0, 0.0
         with precision(PRECISION_BITS):
             value = 1 - arb(to_rational(Fraction(epsilon) - most)).exp()
-            found = round_up(value / (1 + arb(to_rational(-most)).exp()))
-        return found, found * (1 - 1e-15)
+            upper = round_up(value / (1 + arb(to_rational(-most)).exp()))
+        return upper, upper * (1 - 1e-15)
 
     def deviation(self) -> float:
         return float(self.rate * self.absolute_sum_bound)
@@ -297,7 +299,7 @@ class LaplaceShares(SharedVectorNoise):
 
 
 def build_shared_noise(kind: str, scale: float, honest: int) -> SharedVectorNoise:
-    """Returns the noise of this name."""
+    """Returns the noise of a name."""
     return (SkellamShares if kind == SKELLAM else LaplaceShares)(Fraction(scale), honest)
 
 
@@ -305,11 +307,11 @@ ERROR_PREFIX = "SplitAndMixVector"
 MAX_LEVELS = rounding.MAX_STEPS // 2
 MIN_SCALE, MAX_SCALE = 1e-3, 1e9
 ROUNDING_SHARE, NORM_SHARE = 0.01, 0.005
-"""A design's grid is so fine that rounding adds about these shares to the variance and to the length of a vector."""
+"""Approximate shares of the noise's variance and of a vector's length that rounding adds in a design."""
 NEGLIGIBLE_ROUNDING_SHARE = 0.1
 """Rounding whose variance is at most this share of the noise's changes no interval by more than 5%."""
 MAX_USER_VARIANCE = 1 << 20
-"""Largest variance of one user's Skellam noise: a Poisson number takes work in proportion to its mean."""
+"""Largest variance of one user's Skellam noise: the work of drawing a Poisson number grows with its mean."""
 NEGLIGIBLE_ROUNDING_LEVELS = 1 << 15
 """Number of levels of a grid on which rounding is negligible."""
 MIXING_SHARE = 0.01
@@ -350,7 +352,8 @@ class NoisyVectorSumEstimator(Estimator):
 
         For numbers from −1 to 1 see ``max_rounding_variance``. In a ball the mean square of a coordinate is at most 1
         minus the squares of the other means; rounding adds at most √w − w if w, this bound in steps squared, is below
-        ¼."""
+        ¼.
+        """
         ends = np.array([max_rounding_variance(self.levels * (1 + one), 2 * self.levels) for one in mean.tolist()])
         return np.asarray(np.minimum(ends, self._cross_coordinate_rounding_bound(mean, users)))
 
@@ -360,20 +363,20 @@ class NoisyVectorSumEstimator(Estimator):
             return np.full(self.dimension, 0.25)
         # The square of an estimate is too large by its variance.
         squares = np.clip(mean**2 - self.noise.variance() / self.levels**2 / users, 0.0, 1.0)
-        left = np.clip(1 - (squares.sum() - squares), 0.0, 1.0) * self.levels**2
-        root = np.sqrt(np.minimum(left, 0.25))
+        remaining = np.clip(1 - (squares.sum() - squares), 0.0, 1.0) * self.levels**2
+        root = np.sqrt(np.minimum(remaining, 0.25))
         return np.asarray(root - root**2)
 
     def _error_law(self, mean: Floats, users: int) -> ErrorLaw:
         """Returns the tails of each coordinate, with its rounding unless that is negligible."""
-        own: ErrorLaw = SkellamErrorLaw(users * self.noise.variance())
+        law: ErrorLaw = SkellamErrorLaw(users * self.noise.variance())
         if isinstance(self.noise, LaplaceShares):
-            own = NegativeBinomialErrorLaw(users / self.noise.honest, 1 / float(self.noise.scale))
+            law = NegativeBinomialErrorLaw(users / self.noise.honest, 1 / float(self.noise.scale))
         if NEGLIGIBLE_ROUNDING_SHARE * self.noise.variance() >= 0.25:
-            return own
+            return law
         grid = (self.noise.variance(), 2 * self.levels, -1.0, 1 / self.levels)
         parts = tuple(
-            RoundedSumErrorLaw(own, *grid, most) for most in self._cross_coordinate_rounding_bound(mean, users).tolist()
+            RoundedSumErrorLaw(law, *grid, most) for most in self._cross_coordinate_rounding_bound(mean, users).tolist()
         )
         return ConcatenatedErrorLaw(parts, (1,) * self.dimension)
 
@@ -410,8 +413,8 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
     is split into ``messages`` shares modulo N = ``modulus``, which are sent with its index. The server adds up each
     coordinate modulo N: a curator's accuracy. Without the shuffler, the messages of one user reveal their vector.
 
-    Theorem: δ(ε) = δ of the noise + (1 + e^ε)·d·η; η as for ``SplitAndMix`` (docs/means.md). A rounded vector is
-    never longer than k·r + √d, r the length of the longest vector: that bounds what one user changes, for sure.
+    Theorem: δ(ε) = δ of the noise + (1 + e^ε)·d·η; η as for ``SplitAndMix`` (docs/means.md). A rounded vector is never
+    longer than k·r + √d, r the length of the longest vector, which bounds the change by one user with certainty.
 
     Args:
         dimension: Number of coordinates d.
@@ -439,12 +442,12 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
     ([0.5, 0.5], '0.00095')
     """
 
-    dimension: int
-    scale: float
-    levels: int
-    modulus: int
-    messages: int
-    honest: int
+    dimension: int = field(metadata=checked(validation.count, at_least=2))
+    scale: float = field(metadata=checked(check_between, at_least=MIN_SCALE, at_most=MAX_SCALE))
+    levels: int = field(metadata=checked(validation.count, at_most=MAX_LEVELS))
+    modulus: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_MODULUS))
+    messages: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_MESSAGES))
+    honest: int = field(metadata=checked(validation.count))
     shape: str = BALL
     noise: str = SKELLAM
 
@@ -458,30 +461,19 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
     has_table = False
 
     def __post_init__(self) -> None:
-        scale = validation.positive_finite(ERROR_PREFIX, "scale", self.scale)
-        if not MIN_SCALE <= scale <= MAX_SCALE:
-            raise ValueError(f"{ERROR_PREFIX}: scale must be from {MIN_SCALE:g} to {MAX_SCALE:g}, got {scale!r}.")
-        levels = validation.count(ERROR_PREFIX, "levels", self.levels, at_most=MAX_LEVELS)
-        dimension = validation.count(ERROR_PREFIX, "dimension", self.dimension, at_least=2)
-        modulus, messages = check_shares(ERROR_PREFIX, self.modulus, self.messages)
-        honest = validation.count(ERROR_PREFIX, "honest", self.honest)
+        super().__post_init__()
         for name, one, other in (("shape", BALL, BOX), ("noise", SKELLAM, LAPLACE)):
             if getattr(self, name) not in (one, other):
                 raise ValueError(f"{ERROR_PREFIX}: {name} must be {one!r} or {other!r}, got {getattr(self, name)!r}.")
-        if modulus * dimension > MAX_MODULUS:
-            raise ValueError(
-                f"{ERROR_PREFIX}: modulus·dimension must be at most {MAX_MODULUS}, got {modulus * dimension}."
-            )
-        if self.noise == SKELLAM and scale**2 > MAX_USER_VARIANCE * honest:
+        if (size := self.modulus * self.dimension) > MAX_MODULUS:
+            raise ValueError(f"{ERROR_PREFIX}: modulus·dimension must be at most {MAX_MODULUS}, got {size}.")
+        if self.noise == SKELLAM and self.scale**2 > MAX_USER_VARIANCE * self.honest:
             raise ValueError(
                 f"{ERROR_PREFIX}: one user's share of the noise must have a variance of at most {MAX_USER_VARIANCE}, "
-                f"got {scale**2 / honest:.3g}; plan for more users, or take a coarser grid."
+                f"got {self.scale**2 / self.honest:.3g}; plan for more users, or take a coarser grid."
             )
-        checked = {"dimension": dimension, "scale": scale, "levels": levels, "modulus": modulus}
-        for name, value in (checked | {"messages": messages, "honest": honest}).items():
-            object.__setattr__(self, name, value)
-        if self.estimator.shares.headroom(-levels, levels) < 1:
-            raise ValueError(f"{ERROR_PREFIX}: modulus must be above {2 * levels + 2}, got {modulus}.")
+        if self.estimator.shares.headroom(-self.levels, self.levels) < 1:
+            raise ValueError(f"{ERROR_PREFIX}: modulus must be above {2 * self.levels + 2}, got {self.modulus}.")
 
     @cached_property
     def domain(self) -> InputDomain:
@@ -515,15 +507,7 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
         return self._shared_noise.sampler()
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the shares of all users.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            ``messages`` shares of each coordinate of each user, as coordinate·N + share.
-        """
+        """Returns ``messages`` shares of each coordinate of each user, as coordinate·N + share."""
         places = np.arange(self.dimension)[None, :, None] * self.modulus
         messages = np.empty((len(values), self.dimension, self.messages), dtype=np.int64)
         at_once = max(1, NUMBERS_AT_ONCE // self.dimension)
@@ -538,13 +522,7 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
     # --- privacy ---
 
     def aggregate_loss(self, honest: int) -> SplitAndMixLoss:
-        """Returns the privacy loss of all messages together.
-
-        Args:
-            honest: Number of honest users; the law of the noise that they add together is used.
-
-        Returns:
-            The loss of the noisy sums, and the distance that mixing leaves.
+        """Returns the loss of the noisy sums, and the distance that mixing leaves.
 
         Raises:
             NotApplicable: If a sum may wrap around, or too few users take part to tabulate their noise.
@@ -583,18 +561,8 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
     ) -> Iterator[dict[str, Any]]:
         """Yields designs with Skellam or Laplace noise, whichever is smaller; mixing gets a small part of δ.
 
-        The losses of several rounds are nearly normal: the deviation of each is divided by √rounds.
-
-        Args:
-            facts: Known facts of the task: ``dimension`` is required, ``shape`` optional; ``users``, if present, is the
-                expected number of users.
-            users: Fewest honest users for whom the target must hold.
-            epsilon: Target ε of all rounds together.
-            delta: Target δ of all rounds together.
-            rounds: Number of rounds in which the same users take part.
-
-        Yields:
-            Constructor arguments by name, the most accurate design first.
+        The losses of several rounds are nearly normal: the deviation of each is divided by √rounds. ``facts`` must
+        contain ``dimension`` and may contain ``shape``.
 
         Raises:
             ValueError: If the dimension is below 2.
@@ -610,13 +578,10 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
                 (SKELLAM, LAPLACE),
                 key=lambda kind: _find_scale(kind, NEGLIGIBLE_ROUNDING_LEVELS, *target, shape, dimension)[1],
             )
-            fine = (
-                math.sqrt(users / (6 * ROUNDING_SHARE))
-                * NEGLIGIBLE_ROUNDING_LEVELS
-                / _find_scale(kind, NEGLIGIBLE_ROUNDING_LEVELS, *target, shape, dimension)[1]
-            )
-            short = math.sqrt(dimension) / NORM_SHARE if shape == BALL else 1.0
-            levels = min(MAX_LEVELS, max(1, math.ceil(max(fine, short))))
+            deviation = _find_scale(kind, NEGLIGIBLE_ROUNDING_LEVELS, *target, shape, dimension)[1]
+            for_variance = math.sqrt(users / (6 * ROUNDING_SHARE)) * NEGLIGIBLE_ROUNDING_LEVELS / deviation
+            for_length = math.sqrt(dimension) / NORM_SHARE if shape == BALL else 1.0
+            levels = min(MAX_LEVELS, max(1, math.ceil(max(for_variance, for_length))))
             scale, _ = _find_scale(kind, levels, *target, shape, dimension)
             noise = build_shared_noise(kind, scale, users)
             modulus = least_modulus(partial(_wrap_chance, room_for, dimension, levels, noise))
@@ -641,16 +606,16 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
 
 
 def _wrap_chance(users: int, dimension: int, levels: int, noise: SharedVectorNoise, modulus: int) -> float:
-    """Returns the probability that a sum wraps around, for a modulus to be chosen."""
+    """Returns the probability that a sum wraps around modulo a candidate."""
     return NoisyVectorSumEstimator(dimension, levels, noise, ModularShares(modulus, 2)).wrap_chance(users)
 
 
 def _find_scale(
     kind: str, levels: int, factor: float, rounds: int, epsilon: float, delta: float, shape: str, dimension: int
 ) -> tuple[float, float]:
-    """Returns the least scale, nearly, with which the noise alone meets the target, and its standard deviation.
+    """Returns almost the least scale with which the noise alone meets the target, and its standard deviation.
 
-    Over several rounds the squares of Skellam deviations add up; for Laplace noise, the losses do.
+    Over several rounds the squares of Skellam deviations add up, and the losses of Laplace noise.
     """
     change = VectorChange(levels, dimension, shape)
     if kind == LAPLACE:

@@ -14,7 +14,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Integers
+from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import (
@@ -45,14 +45,6 @@ MAX_COINS = 1_000_000
 MAX_MESSAGES = 1 << 28
 """Largest number of messages of one user, who sends some for every counter."""
 TUNABLE_COINS = TunableParameter("coins", True, True, 1, MAX_COINS)
-
-
-def check_coins(who: str, coins: Any) -> int:
-    """Returns a valid number of coins; raises ValueError otherwise."""
-    count = validation.count(who, "coins", coins)
-    if count > MAX_COINS:
-        raise ValueError(f"{who}: coins must be at most {MAX_COINS}, got {count}.")
-    return count
 
 
 @dataclass(frozen=True)
@@ -97,27 +89,27 @@ class CounterEstimator(SupportEstimator):
     def has_joint_simulation(self) -> bool:
         return True
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        """Returns the estimator of chosen options; two options are both estimated from one counter."""
-        return super().select(asked) if self.counters > 1 else SelectedComponentsEstimator(self, asked)
+    def select(self, selection: SelectedOptions) -> Estimator:
+        """Returns the estimator of chosen options; with two options one counter estimates both."""
+        return super().select(selection) if self.counters > 1 else SelectedComponentsEstimator(self, selection)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return asked.counts(messages[messages % 2 == 1] // 2)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return selection.counts(messages[messages % 2 == 1] // 2)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        found = self.estimate_from_supports(total, users)
+        estimate = self.estimate_from_supports(total, users)
         if self.counters > 1:
-            return found
-        ones = found.value[0]
-        tails = ConcatenatedErrorLaw((found.error_law.transform(-1.0, users), found.error_law), (1, 1))
-        return Estimate(np.array([users - ones, ones]), np.repeat(found.variance, 2), users, tails)
+            return estimate
+        ones = estimate.value[0]
+        tails = ConcatenatedErrorLaw((estimate.error_law.transform(-1.0, users), estimate.error_law), (1, 1))
+        return Estimate(np.array([users - ones, ones]), np.repeat(estimate.variance, 2), users, tails)
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
-        """Returns the influence; a single counter's other option is held by those who do not hold the counted one."""
-        found = super().influence(messages)
+        """Returns the influence; with a single counter, users who do not hold its option hold the other one."""
+        influences = super().influence(messages)
         if self.counters > 1:
-            return found
-        (ones,) = found
+            return influences
+        (ones,) = influences
         return ones, Influence(1.0 - ones.max_contribution, 1.0 - ones.min_contribution)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
@@ -134,11 +126,11 @@ class CoinCounters:
     is 1 in one of them. A message is the number 2j + bit of counter j.
 
     Theorem: one counter: identity (★), exact, with w = the law of a coin and M − 1 = (honest users)·coins, as the
-    others' bits are known and can be taken out: p = ∞, β = 1, q0 = 1/ϖ, q1 = 1/(1−ϖ).
-    Many counters: replacing x by x' takes one from counter x and gives one to counter x', and no other counter moves.
-    The counters' coins are independent. Let coin i of counter x travel with coin i of counter x', and the victim's two
-    bits together: that shows more than the counts do, and is (★) with w = the law of two coins, of which only (1, 0)
-    and (0, 1), each ϖ(1−ϖ), can be the victim's.
+    others' bits are known and can be subtracted: p = ∞, β = 1, q0 = 1/ϖ, q1 = 1/(1−ϖ).
+    Many counters: replacing x by x' moves one from counter x to counter x' and changes no other counter. The counters'
+    coins are independent. Pair coin i of counter x with coin i of counter x', and the victim's two bits: the pairs
+    reveal more than the counts, and are (★) with w = the law of two coins, of which only (1, 0) and (0, 1), each
+    ϖ(1−ϖ), can be the victim's.
     Returns: exact for two options, an upper bound for more.
 
     Args:
@@ -203,15 +195,15 @@ class CoinCounters:
         for start in range(0, len(values), step):
             own, part = values[start : start + step], messages[start : start + step]
             part[:, :, 0] += self.input_bits(own)
-            tossed = part[:, :, 1:]
-            coins = bit_codes.unpack_bits(bit_codes.coin_rows(source, self.heads, 1, tossed.size), tossed.size)
-            tossed += coins.reshape(tossed.shape)
+            hiding = part[:, :, 1:]
+            coins = bit_codes.unpack_bits(bit_codes.coin_rows(source, self.heads, 1, hiding.size), hiding.size)
+            hiding += coins.reshape(hiding.shape)
         return messages.reshape(-1)
 
     def split_delta(self, delta: arb) -> tuple[int, arb]:
-        """Returns how many counters a change moves, and the share of δ of each, as the printed analyses compose."""
-        moved = 1 if self.counters == 1 else 2
-        return moved, delta / moved
+        """Returns how many counters a change affects, and each one's share of δ in the printed composition."""
+        affected = 1 if self.counters == 1 else 2
+        return affected, delta / affected
 
     def hiding_table(self) -> HidingTable:
         one, none, zero = Fraction(1), 1 - self.heads, Fraction(0)
@@ -244,9 +236,16 @@ class CoinCounters:
 
 
 def _build_disjoint_pair(first: Fraction, second: Fraction) -> HidingPair:
-    """Returns the pair of two inputs that never look alike, hidden with these probabilities."""
+    """Returns the pair of two inputs that never send the same message, hidden with these probabilities."""
     one, none = to_rational(1), to_rational(0)
     return exact_pair([(one, none, to_rational(first)), (none, one, to_rational(second))], symmetric=first == second)
+
+
+def _check_coin(who: str, name: str, value: Any) -> float:
+    coin = validation.real(who, name, value)
+    if not 0.5 <= coin < 1:
+        raise ValueError(f"{who}: {name} must be at least 1/2 and below 1, got {coin!r}.")
+    return coin
 
 
 @dataclass(frozen=True)
@@ -280,9 +279,9 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
         ['0.469', '0.122']
     """
 
-    options: int
-    coin: float
-    coins: int = 1
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    coin: float = field(metadata=checked(_check_coin))
+    coins: int = field(default=1, metadata=checked(validation.count, at_most=MAX_COINS))
 
     name = "balcer-cheu"
     task = "frequency"
@@ -295,29 +294,27 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields several numbers of random bits, since few users need several each.
-
-        Args:
-            facts: Known settings; ignored.
-
-        Yields:
-            Keyword arguments of the constructor.
-        """
+        """Yields several numbers of random bits, since few users need several each."""
         yield from ({"coins": 1 << power} for power in range(0, 11, 2))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count("BalcerCheu", "options", self.options, at_least=2))
-        object.__setattr__(self, "coins", check_coins("BalcerCheu", self.coins))
-        coin = validation.real("BalcerCheu", "coin", self.coin)
-        if not 0.5 <= coin < 1:
-            raise ValueError(f"BalcerCheu: coin must be at least 1/2 and below 1, got {coin!r}.")
-        object.__setattr__(self, "coin", coin)
+        super().__post_init__()
         self.coin_counters.check_message_count("BalcerCheu")
 
     @cached_property
     def coin_counters(self) -> CoinCounters:
         """The counters and their messages."""
         return CoinCounters(self.options, self.coins, Fraction(self.coin))
+
+    def published_epsilon(self, messages: int, delta: arb) -> arb:
+        """Returns the ε of the protocol's own paper, as printed, twice that of one counter for more than two options.
+
+        Raises:
+            NotApplicable: If ε of one counter exceeds 1.
+        """
+        affected, part = self.coin_counters.split_delta(delta)
+        tails = arb(to_rational(1 - self.coin_counters.heads))
+        return affected * check_epsilon_range(1, (50 * (2 / part).log() / ((messages - 1) * tails)).sqrt())
 
     @cached_property
     def domain(self) -> Category:
@@ -340,33 +337,7 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
         return WithRandomBits(self.coin_counters.counters, self.coins)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
         return self.coin_counters.draw_messages(values, source)
-
-    def published_epsilon(self, messages: int, delta: arb) -> arb:
-        """Returns the ε of the protocol's own paper, as printed.
-
-        Args:
-            messages: Number of messages that hide each other.
-            delta: δ.
-
-        Returns:
-            The printed ε, twice that of one counter for more than two options.
-
-        Raises:
-            NotApplicable: If ε of one counter exceeds 1.
-        """
-        moved, part = self.coin_counters.split_delta(delta)
-        tails = arb(to_rational(1 - self.coin_counters.heads))
-        return moved * check_epsilon_range(1, (50 * (2 / part).log() / ((messages - 1) * tails)).sqrt())
 
     def hiding_table(self) -> HidingTable:
         return self.coin_counters.hiding_table()
@@ -409,8 +380,8 @@ class BalcerUniform(Mechanism, HasPublishedGuarantee):
         '0.1160'
     """
 
-    options: int
-    coins: int = 1
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    coins: int = field(default=1, metadata=checked(validation.count, at_most=MAX_COINS))
 
     name = "balcer-uniform"
     task = "frequency"
@@ -423,14 +394,22 @@ class BalcerUniform(Mechanism, HasPublishedGuarantee):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count("BalcerUniform", "options", self.options, at_least=2))
-        object.__setattr__(self, "coins", check_coins("BalcerUniform", self.coins))
+        super().__post_init__()
         self.coin_counters.check_message_count("BalcerUniform")
 
     @cached_property
     def coin_counters(self) -> CoinCounters:
         """The counters and their messages."""
         return CoinCounters(self.options, self.coins, Fraction(1, 2))
+
+    def published_epsilon(self, messages: int, delta: arb) -> arb:
+        """Returns the ε of the protocol's own paper, as printed, twice that of one counter for more than two options.
+
+        Raises:
+            NotApplicable: If there is too little noise for the formula.
+        """
+        affected, part = self.coin_counters.split_delta(delta)
+        return affected * 2 * inverse_coth((messages - 1) / (20 * (2 / part).log()))
 
     @cached_property
     def domain(self) -> Category:
@@ -453,32 +432,7 @@ class BalcerUniform(Mechanism, HasPublishedGuarantee):
         return WithRandomBits(self.coin_counters.counters, self.coins)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
         return self.coin_counters.draw_messages(values, source)
-
-    def published_epsilon(self, messages: int, delta: arb) -> arb:
-        """Returns the ε of the protocol's own paper, as printed.
-
-        Args:
-            messages: Number of messages that hide each other.
-            delta: δ.
-
-        Returns:
-            The printed ε, twice that of one counter for more than two options.
-
-        Raises:
-            NotApplicable: If there is too little noise for the formula.
-        """
-        moved, part = self.coin_counters.split_delta(delta)
-        return moved * 2 * inverse_coth((messages - 1) / (20 * (2 / part).log()))
 
     def hiding_table(self) -> HidingTable:
         return self.coin_counters.hiding_table()

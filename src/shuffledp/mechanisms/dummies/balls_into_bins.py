@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import inf
@@ -14,7 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Integers
+from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
@@ -23,12 +23,12 @@ from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTa
 from shuffledp.mechanisms.base.message_plan import WithDummies
 from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import (
+    MAX_DUMMIES,
     TUNABLE_DUMMIES,
     TUNABLE_SHARE,
     MessageTable,
     SupportAmongDummiesEstimator,
     UniformDummies,
-    check_dummies,
     check_share,
 )
 from shuffledp.numerics.intervals import float_above, to_rational
@@ -62,28 +62,25 @@ class HashAmongDummiesEstimator(SupportAmongDummiesEstimator):
         return np.asarray(sum(self.hash_messages.statistic(part) for part in self._shift_to_first_bins(messages)))
 
     def _shift_to_first_bins(self, messages: Array) -> Iterator[Array]:
-        """Yields the filled messages with each of the bins at which an option's row of bins may have started."""
-        filled, bins = self._drop_blanks(messages), self.hash_messages.buckets
+        """Yields the filled messages with each bin at which the option's row of bins may begin."""
+        filled, bins = messages[messages < self.hash_messages.messages], self.hash_messages.buckets
         for step in range(self.special):
             yield filled if step == 0 else filled - filled % bins + (filled % bins - step) % bins
-
-    def _drop_blanks(self, messages: Array) -> Array:
-        return np.asarray(messages[messages < self.hash_messages.messages])
 
     def support_counts(self, total: Array) -> Array:
         return self.hash_messages.supports(total)
 
-    def select(self, asked: SelectedOptions) -> Estimator:
+    def select(self, selection: SelectedOptions) -> Estimator:
         return (
-            DecodedSupportEstimator(self, asked)
+            DecodedSupportEstimator(self, selection)
             if self.hash_messages.is_message_count
-            else SelectedSupportEstimator(self, asked)
+            else SelectedSupportEstimator(self, selection)
         )
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
         return np.asarray(
             sum(
-                self.hash_messages.supports_of_options(part, asked.options)
+                self.hash_messages.supports_of_options(part, selection.options)
                 for part in self._shift_to_first_bins(messages)
             )
         )
@@ -124,11 +121,11 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         '0.1280'
     """
 
-    options: int
-    bins: int
-    dummies: int = 1
-    share: float = 1.0
-    special: int = 1
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    bins: int = field(metadata=checked(check_prime_buckets, at_least=2))
+    dummies: int = field(default=1, metadata=checked(validation.count, at_most=MAX_DUMMIES))
+    share: float = field(default=1.0, metadata=checked(check_share))
+    special: int = field(default=1, metadata=checked(validation.count))
 
     name = "balls-into-bins"
     task = "frequency"
@@ -141,29 +138,17 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields several numbers of bins: the more, the rarer collisions; up to 4096 all messages are decoded together.
-
-        Args:
-            facts: Known settings; ignored.
-
-        Yields:
-            Keyword arguments of the constructor.
-        """
+        """Yields several numbers of bins: more have rarer collisions; up to 4096 all messages are decoded together."""
         yield from ({"bins": prime_at_most(1 << power)} for power in range(2, 13))
 
     def __post_init__(self) -> None:
-        who = "BallsIntoBins"
-        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
-        object.__setattr__(self, "bins", check_prime_buckets(who, "bins", self.bins, at_least=2))
-        object.__setattr__(self, "dummies", check_dummies(who, self.dummies))
-        object.__setattr__(self, "share", check_share(who, self.share))
-        object.__setattr__(self, "special", validation.count(who, "special", self.special))
+        super().__post_init__()
         if not self.special < self.bins:
-            raise ValueError(f"{who}: special must be below the {self.bins} bins, got {self.special}.")
+            raise ValueError(f"BallsIntoBins: special must be below the {self.bins} bins, got {self.special}.")
         kinds = self.hash_messages.messages
         if kinds >= 1 << 62:
             raise ValueError(
-                f"{who}: options and bins must give fewer than 2^62 messages, got {kinds} "
+                f"BallsIntoBins: options and bins must give fewer than 2^62 messages, got {kinds} "
                 f"for {self.options} options and {self.bins} bins."
             )
 
@@ -178,14 +163,10 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         return UniformDummies.from_share(self.dummies, self.hash_messages.messages, self.share)
 
     @cached_property
-    def domain(self) -> Category:
-        return Category("BallsIntoBins", self.options)
-
-    @cached_property
     def law(self) -> PairLaw:
-        """The law; in its attack the others hold option 2, whose bin is neither that of 0 nor of 1 where those differ.
+        """The law; in its attack the others hold option 2, with neither the bin of 0 nor that of 1 where those differ.
 
-        With two bins or options, or several bins per option, the others hold 0, and only the bins of 1 alone count.
+        With two bins or options, or several bins per option, the others hold 0, and only bins of 1 alone count.
         """
         collide, none = self._bin_share, Fraction(0)
         apart = 1 - collide
@@ -195,9 +176,8 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         )
         three = self.special == 1 and self.bins > 2 and self.options > 2
         counted = laws[:2] if three else [(none, apart, apart * collide)]
-        told = [sum((law[place] for law in counted), none) for place in (0, 1)]
-        elsewhere = 1 - self.dummy_law.filled * sum((chance for *_, chance in counted), none)
-        rest = to_rational(1 - told[0]), to_rational(1 - told[1]), to_rational(elsewhere)
+        first, second, hiding = (sum(column, none) for column in zip(*counted, strict=True))
+        rest = to_rational(1 - first), to_rational(1 - second), to_rational(1 - self.dummy_law.filled * hiding)
         attacked = exact_pair([*self.dummy_law.classes(counted), rest], symmetric=len(counted) == 2)
         hidden = exact_pair(self.dummy_law.classes(laws), symmetric=True)
         return PairLaw(parameters, (hidden,), attack_pairs=(attacked,), tight=True)
@@ -207,14 +187,6 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         """The share of all bins that an option has, and so the probability that another option has a given bin."""
         return Fraction(self.special, self.bins)
 
-    @property
-    def message_plan(self) -> WithDummies:
-        return WithDummies(self.dummies)
-
-    @cached_property
-    def encoding(self) -> WholeNumberEncoding:
-        return WholeNumberEncoding("BallsIntoBins", self.dummy_law.outputs)
-
     @cached_property
     def estimator(self) -> HashAmongDummiesEstimator:
         one, each = Fraction(1), self._bin_share
@@ -222,18 +194,6 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         return HashAmongDummiesEstimator(
             self.options, one, each, self.dummies, hidden, self.hash_messages, self.special
         )
-
-    def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
-        return self.dummy_law.add_dummies(self._draw_real_messages, values, source)
 
     def _draw_real_messages(self, values: Array, source: RandomSource) -> Array:
         first = self.hash_messages.compute_messages(
@@ -247,22 +207,14 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         """Returns the ε of the published analysis, as printed.
 
-        Args:
-            messages: Number of messages that hide each other.
-            delta: δ.
-
-        Returns:
-            The printed ε.
-
         Raises:
             NotApplicable: If some dummies are blank, or ε exceeds 1.5.
         """
         check_no_blank_dummies(self.share)
-        # Beyond the range of [VR] the formula is not an upper bound: with few dummies there may be none to hide behind.
+        # Beyond the range of [VR] the formula is not an upper bound: few dummies may leave none to hide among.
         return check_epsilon_range(1.5, (32 * self.bins * (2 / delta).log() / (self.special * (messages - 1))).sqrt())
 
     def message_table(self) -> MessageTable:
-        """Returns the exact laws of single messages, for small instances."""
         each, columns = Fraction(self.bins, self.hash_messages.messages * self.special), self._support_columns().T
         return self.dummy_law.build_message_table(
             tuple(tuple(each if own else Fraction(0) for own in column) for column in columns)
@@ -273,6 +225,21 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         first = self.hash_messages.support_matrix().reshape(-1, self.bins, self.options)
         rows = [np.roll(first, step, axis=1) for step in range(self.special)]
         return np.asarray(np.any(rows, axis=0).reshape(-1, self.options))
+
+    @cached_property
+    def domain(self) -> Category:
+        return Category("BallsIntoBins", self.options)
+
+    @property
+    def message_plan(self) -> WithDummies:
+        return WithDummies(self.dummies)
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("BallsIntoBins", self.dummy_law.outputs)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.dummy_law.add_dummies(self._draw_real_messages, values, source)
 
     def hiding_table(self) -> HidingTable:
         return self.message_table().build_hiding_table()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Integers
+from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import BitRowEncoding, check_message_size
 from shuffledp.mechanisms.base.estimator import SelectedOptions
@@ -21,10 +21,10 @@ from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTa
 from shuffledp.mechanisms.base.message_plan import WithDummies
 from shuffledp.mechanisms.base.support_counts import PairSupport, independent_pair_support
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import (
+    MAX_DUMMIES,
     TUNABLE_DUMMIES,
     MessageTable,
     SupportAmongDummiesEstimator,
-    check_dummies,
     iterate_dummy_counts,
 )
 from shuffledp.numerics.intervals import float_above, to_rational
@@ -45,8 +45,8 @@ class BitSumAmongDummiesEstimator(SupportAmongDummiesEstimator):
     def accumulate(self, messages: Array) -> Array:
         return bit_codes.column_sums(messages, self.options)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return bit_codes.selected_column_sums(messages, asked.options)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return bit_codes.selected_column_sums(messages, selection.options)
 
     @property
     def pair_support(self) -> PairSupport:
@@ -88,9 +88,9 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         '0.0939'
     """
 
-    options: int
-    flip: float
-    dummies: int = 1
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    flip: float = field(metadata=checked(validation.open_probability))
+    dummies: int = field(default=1, metadata=checked(validation.count, at_most=MAX_DUMMIES))
 
     name = "cheu-zhilyaev"
     task = "frequency"
@@ -104,24 +104,13 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields several numbers of dummies.
-
-        Args:
-            facts: Known settings; ignored.
-
-        Yields:
-            Keyword arguments of the constructor.
-        """
         return iterate_dummy_counts()
 
     def __post_init__(self) -> None:
-        who = "CheuZhilyaev"
-        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
-        check_message_size(who, self.options)
-        object.__setattr__(self, "flip", validation.open_probability(who, "flip", self.flip))
-        object.__setattr__(self, "dummies", check_dummies(who, self.dummies))
+        super().__post_init__()
+        check_message_size("CheuZhilyaev", self.options)
         if self.executed_flip >= Fraction(1, 2):
-            raise ValueError(f"{who}: flip must be below 1/2, got {self.flip!r}.")
+            raise ValueError(f"CheuZhilyaev: flip must be below 1/2, got {self.flip!r}.")
 
     @cached_property
     def executed_flip(self) -> Fraction:
@@ -129,14 +118,10 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         return random_sources.round_up_fraction(Fraction(self.flip))
 
     @cached_property
-    def domain(self) -> Category:
-        return Category("CheuZhilyaev", self.options)
-
-    @cached_property
     def law(self) -> PairLaw:
-        """The law; in the attack others hold a third option and send flipped zeros on the two bits of the pair.
+        """The law; in its attack the others hold a third option and send flipped zeros on the two bits of the pair.
 
-        If there is no third option they hold the first, and only the second's bit counts.
+        If there is no third option they hold the first, and only the second option's bit counts.
         """
         f = self.executed_flip
         parameters = VariationRatio(
@@ -156,10 +141,6 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         one_bit = exact_pair([(flip, keep, flip), (keep, flip, keep)], symmetric=False)
         return PairLaw(parameters, (hidden,), attack_pairs=(hidden if self.options > 2 else one_bit,), tight=True)
 
-    @property
-    def message_plan(self) -> WithDummies:
-        return WithDummies(self.dummies)
-
     @cached_property
     def encoding(self) -> BitRowEncoding:
         return BitRowEncoding("CheuZhilyaev", self.options)
@@ -171,15 +152,6 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         )
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
         each = self.message_plan.messages_per_user
         messages = bit_codes.coin_rows(source, self.executed_flip, len(values) * each, self.options)
         own = bit_codes.unpack_bits(bit_codes.coin_rows(source, 1 - self.executed_flip, 1, len(values)), len(values))
@@ -191,36 +163,16 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
     def count_noisy_messages(self, messages: int) -> tuple[int, Fraction]:
         """Returns how many real messages others sent, and the probability that one has the law of a dummy.
 
-        A real row differs from a dummy's law in one bit, by the factor (1−f)/f or f/(1−f).
-
-        Args:
-            messages: Number of messages that hide each other.
-
-        Returns:
-            The number of others' real messages, and λ = f/(1−f).
+        A real row differs from a dummy's law in one bit, by the factor (1−f)/f or f/(1−f): the probability is f/(1−f).
         """
         return self.message_plan.other_user_count(messages), self.executed_flip / (1 - self.executed_flip)
 
     def attack_messages(self, users: int) -> int:
-        """Returns how many messages hide each other in the datasets of `attacks`, where real messages hide, too.
-
-        Args:
-            users: Number of honest users.
-
-        Returns:
-            The number of messages.
-        """
+        """Returns how many messages hide each other in the datasets of `attacks`, where real messages hide, too."""
         return users * self.message_plan.messages_per_user
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         """Returns the ε of the published analysis, as printed.
-
-        Args:
-            messages: Number of messages that hide each other.
-            delta: δ.
-
-        Returns:
-            The printed ε.
 
         Raises:
             NotApplicable: If there is too little noise for the formula.
@@ -235,8 +187,7 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         Raises:
             ValueError: If there are too many options to write them down.
         """
-        if self.options > MAX_TABLE_OPTIONS:
-            most = MAX_TABLE_OPTIONS
+        if self.options > (most := MAX_TABLE_OPTIONS):
             raise ValueError(f"CheuZhilyaev: a table needs at most {most} options, got {self.options}.")
         every, width = range(1 << self.options), self.message_bytes
         messages = np.array([list(number.to_bytes(width, "little")) for number in every], dtype=np.uint8)
@@ -245,8 +196,16 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
 
     def _chance(self, row: int, number: int) -> Fraction:
         """Returns the probability that the bits of `row`, flipped, are those of `number`."""
-        turned = (row ^ number).bit_count()
-        return self.executed_flip**turned * (1 - self.executed_flip) ** (self.options - turned)
+        flips = (row ^ number).bit_count()
+        return self.executed_flip**flips * (1 - self.executed_flip) ** (self.options - flips)
+
+    @cached_property
+    def domain(self) -> Category:
+        return Category("CheuZhilyaev", self.options)
+
+    @property
+    def message_plan(self) -> WithDummies:
+        return WithDummies(self.dummies)
 
     def hiding_table(self) -> HidingTable:
         return self.message_table().build_hiding_table()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import PoissonErrorLaw
@@ -41,7 +41,7 @@ from shuffledp.sampling.random_sources import RandomSource
 
 UNIT_ROUNDOFF = 2.0**-53
 MAX_NEGATIVE_LOG_PROBABILITY = 200 * math.log(2.0)
-"""Negative logarithm of the smallest probability of a count that is not left out; the omitted mass is added."""
+"""Negative logarithm of the smallest probability of a count that is included; the omitted mass is added."""
 PRECISION_BITS = 128
 CELLS_AT_ONCE = 1 << 20
 
@@ -66,7 +66,7 @@ class PoissonPair:
     def _window(self) -> tuple[int, Floats, Floats, float]:
         """The first count, the probabilities from there on, their upper tail sums, and a bound of the omitted mass."""
         m = float(self.mean)
-        # The probabilities fall on both sides of the mode; at this distance they are below the limit, by Chernoff.
+        # Probabilities decrease on both sides of the mode; at this distance they are below the limit, by Chernoff.
         reach = math.sqrt(2 * MAX_NEGATIVE_LOG_PROBABILITY * m) + MAX_NEGATIVE_LOG_PROBABILITY
         first, last, mode = max(0, math.floor(m - reach)), math.ceil(m + reach), math.floor(m)
         with precision(PRECISION_BITS):
@@ -81,14 +81,7 @@ class PoissonPair:
         return first, chances, at_least, 2 * (above + below) * (1 + 1e-6)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Returns upper and lower values of the divergence.
-
-        Args:
-            epsilons: Values of ε.
-
-        Returns:
-            The upper and the lower values, one per ε.
-        """
+        """Returns the upper and the lower values of the divergence, one per ε."""
         chances = self._window[1]
         step = max(1, CELLS_AT_ONCE // len(chances))
         parts = [self._profile_batch(epsilons[start : start + step]) for start in range(0, len(epsilons), step)]
@@ -96,7 +89,7 @@ class PoissonPair:
         return upper, lower
 
     def _profile_batch(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        first, chances, at_least, left_out = self._window
+        first, chances, at_least, omitted = self._window
         counts = np.arange(first, first + len(chances), dtype=np.float64)
         # An x whose sign is lost in rounding may count either way: its summand is within 2^-50 of 0.
         factor = np.exp(np.minimum(epsilons, 700.0))[:, None]
@@ -106,19 +99,19 @@ class PoissonPair:
         places = np.minimum(places, len(chances))
         plain = (chances * at_least[places]).sum(axis=1)
         moved = chances * counts / float(self.mean)
-        taken = (moved * at_least[np.minimum(places + 1, len(chances))]).sum(axis=1) * factor[:, 0]
-        doubt = (16 * len(chances) + 256) * UNIT_ROUNDOFF * (plain + taken)
-        found = plain - taken
-        return np.minimum(found + doubt + left_out, 1.0), np.maximum(found - doubt - left_out, 0.0)
+        subtracted = (moved * at_least[np.minimum(places + 1, len(chances))]).sum(axis=1) * factor[:, 0]
+        error = (16 * len(chances) + 256) * UNIT_ROUNDOFF * (plain + subtracted)
+        value = plain - subtracted
+        return np.minimum(value + error + omitted, 1.0), np.maximum(value - error - omitted, 0.0)
 
 
 def log_ratio_deviation(mean: Fraction) -> float:
-    """Returns about the standard deviation of log((X + 1)/Y)."""
+    """Returns approximately the standard deviation of log((X + 1)/Y)."""
     return math.sqrt(2.0 / max(float(mean), 0.1))
 
 
 MAX_MEAN, MAX_COUNTED_DUMMIES = 1e9, 1e8
-"""Largest mean number of dummies of an option, and the number of them that guarantees count."""
+"""Largest mean number of dummies of an option, and the largest number of them that a guarantee counts."""
 TUNABLE_MEAN = TunableParameter("mean", False, True, 1e-3, MAX_MEAN)
 MAX_DRAW = 64
 """Largest mean of one Poisson draw; a larger mean is drawn as a sum of several, which has the same law."""
@@ -126,20 +119,20 @@ DRAWS_AT_ONCE = 1 << 22
 SHUFFLER_NOTE = "The shuffler draws the noise, and must draw all of it."
 
 
-def check_mean(who: str, given: Any) -> float:
-    """Returns a valid mean number of dummies; raises TypeError or ValueError otherwise."""
-    mean = validation.positive_finite(who, "mean", given)
-    if mean > MAX_MEAN:
-        raise ValueError(f"{who}: mean must be at most {MAX_MEAN:g}, got {mean!r}.")
-    return mean
+def check_positive(who: str, name: str, value: Any, *, at_most: float) -> float:
+    """Returns a number above 0 and at most ``at_most``; raises TypeError or ValueError otherwise."""
+    number = validation.positive_finite(who, name, value)
+    if number > at_most:
+        raise ValueError(f"{who}: {name} must be at most {at_most:g}, got {number!r}.")
+    return number
 
 
 @dataclass(frozen=True)
 class PoissonLoss(AggregateNoiseLoss):
     """Privacy loss of all messages about one user's option, among Poisson numbers of dummies of each option.
 
-    Theorem: the others' options are known and can be taken out of the counts. Replacing option a by b moves one message
-    between two independent Poisson counts, whose divergence ``PoissonPair`` computes; no other count changes.
+    Theorem: the others' options are known and can be subtracted from the counts. Replacing option a by b moves one
+    message between two independent Poisson counts, whose divergence ``PoissonPair`` computes; no other count changes.
     Returns: exact, whatever the domain and the number of users; attained by an attacker who knows all other options.
 
     Args:
@@ -203,9 +196,9 @@ class PoissonDummies:
         """Returns the mean number of dummies of each kind if this many users take part."""
         return Fraction(self.mean) if self.has_shuffler_noise else Fraction(self.mean) * Fraction(users) / self.honest
 
-    def build_message_plan(self, own: int) -> SharedNoise:
-        """Returns the message plan of users with `own` real messages each."""
-        return SharedNoise(own, float(self.kinds * self.mean_per_kind(1)), self.honest)
+    def build_message_plan(self, real: int) -> SharedNoise:
+        """Returns the message plan of users with `real` real messages each."""
+        return SharedNoise(real, float(self.kinds * self.mean_per_kind(1)), self.honest)
 
     def loss(self, users: int) -> PoissonLoss:
         """Returns the privacy loss; more dummies only hide more, so at most `MAX_COUNTED_DUMMIES` are counted."""
@@ -222,7 +215,7 @@ class PoissonDummies:
         return PoissonLaw(_RationalBall(whole / draws)), draws
 
     def draw_counts(self, parties: int, source: RandomSource) -> Integers:
-        """Draws how many dummies each of these parties adds."""
+        """Draws the number of dummies that each party adds."""
         law, draws = self._law
         if draws == 1:
             return law.draw(source, parties)
@@ -247,11 +240,11 @@ class PoissonDummies:
         ends = np.cumsum(dummies + each)
         first = ends - dummies - each
         messages = np.empty(int(ends[-1]), dtype=np.int64)
-        own = np.zeros(len(messages), dtype=np.bool_)
+        is_real = np.zeros(len(messages), dtype=np.bool_)
         for place in range(each):
             messages[first + place] = real[:, place]
-            own[first + place] = True
-        messages[~own] = source.integers_below(self.kinds, int(dummies.sum()))
+            is_real[first + place] = True
+        messages[~is_real] = source.integers_below(self.kinds, int(dummies.sum()))
         return messages
 
     def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
@@ -306,8 +299,8 @@ class PoissonDummiesEstimator(SimulableEstimator, TreeEstimator):
         """The number of options if the tree is flat; a tall tree has other nodes besides, so None."""
         return self.tree.value_count if self.tree.height == 1 else None
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return SelectedPoissonDummiesEstimator(self, asked)
+    def select(self, selection: SelectedOptions) -> Estimator:
+        return SelectedPoissonDummiesEstimator(self, selection)
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
         """Returns the influence of messages that all name one node."""
@@ -394,9 +387,9 @@ class PoissonDUMP(Mechanism, HasAggregateLoss):
         '0.8183 0.8183'
     """
 
-    options: int
-    mean: float
-    honest: int
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    mean: float = field(metadata=checked(check_positive, at_most=MAX_MEAN))
+    honest: int = field(metadata=checked(validation.count, at_least=0))
 
     name = "poisson-dump"
     task = "frequency"
@@ -404,12 +397,6 @@ class PoissonDUMP(Mechanism, HasAggregateLoss):
     use_case = "For counts by dummies where users come and go: each adds a Poisson number."
     tunable = (TUNABLE_MEAN,)
     has_table = False
-
-    def __post_init__(self) -> None:
-        who = "PoissonDUMP"
-        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
-        object.__setattr__(self, "mean", check_mean(who, self.mean))
-        object.__setattr__(self, "honest", validation.count(who, "honest", self.honest, at_least=0))
 
     @cached_property
     def dummies(self) -> PoissonDummies:
@@ -421,53 +408,29 @@ class PoissonDUMP(Mechanism, HasAggregateLoss):
         return Category("PoissonDUMP", self.options)
 
     @cached_property
-    def law(self) -> AggregateNoiseLaw:
-        return AggregateNoiseLaw("PoissonDUMP")
-
-    @cached_property
     def message_plan(self) -> SharedNoise:
         return self.dummies.build_message_plan(1)
-
-    @cached_property
-    def encoding(self) -> WholeNumberEncoding:
-        return WholeNumberEncoding("PoissonDUMP", self.options)
 
     @cached_property
     def estimator(self) -> PoissonDummiesEstimator:
         return PoissonDummiesEstimator(ValueTree(self.options, self.options), self.dummies)
 
     def aggregate_loss(self, honest: int) -> PoissonLoss:
-        """Returns the privacy loss of all messages.
-
-        Args:
-            honest: Number of honest users who take part.
-
-        Returns:
-            The exact loss.
-        """
+        """Returns the exact privacy loss of all messages."""
         return self.dummies.loss(honest)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
         return self.dummies.add_dummies(values[:, None], source)
 
+    @cached_property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw("PoissonDUMP")
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("PoissonDUMP", self.dummies.kinds)
+
     def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the dummies that the shuffler must add.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            The messages, or None if the users add them.
-        """
         return self.dummies.draw_shuffler_messages(source)
 
     def table(self) -> OutputTable:

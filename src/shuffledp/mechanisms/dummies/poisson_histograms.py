@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category, IntegerVector
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import PoissonErrorLaw
@@ -20,11 +20,12 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQue
 from shuffledp.mechanisms.base.message_plan import SharedNoise
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.dummies.poisson_dummies import (
+    MAX_MEAN,
     TUNABLE_MEAN,
     PoissonDummies,
     PoissonDummiesEstimator,
     PoissonDUMP,
-    check_mean,
+    check_positive,
 )
 from shuffledp.privacy.randomizer import HasParts, Randomizer
 from shuffledp.sampling.random_sources import RandomSource
@@ -112,10 +113,10 @@ class PoissonTables(Mechanism, HasParts):
         '1.193'
     """
 
-    options: int
-    tables: int
-    mean: float
-    honest: int
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    tables: int = field(metadata=checked(validation.count))
+    mean: float = field(metadata=checked(check_positive, at_most=MAX_MEAN))
+    honest: int = field(metadata=checked(validation.count, at_least=0))
 
     name = "poisson-tables"
     task = "several tables"
@@ -125,10 +126,7 @@ class PoissonTables(Mechanism, HasParts):
     has_table = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count(ERROR_PREFIX, "options", self.options, at_least=2))
-        object.__setattr__(self, "tables", validation.count(ERROR_PREFIX, "tables", self.tables))
-        object.__setattr__(self, "mean", check_mean(ERROR_PREFIX, self.mean))
-        object.__setattr__(self, "honest", validation.count(ERROR_PREFIX, "honest", self.honest, at_least=0))
+        super().__post_init__()
         if self.options * self.tables > MAX_KINDS:
             raise ValueError(f"{ERROR_PREFIX}: expected at most {MAX_KINDS} options of all tables, got more.")
 
@@ -146,46 +144,29 @@ class PoissonTables(Mechanism, HasParts):
         return IntegerVector(ERROR_PREFIX, self.options, self.tables)
 
     @cached_property
-    def law(self) -> AggregateNoiseLaw:
-        return AggregateNoiseLaw(ERROR_PREFIX)
-
-    @cached_property
     def message_plan(self) -> SharedNoise:
         return self.dummies.build_message_plan(self.tables)
-
-    @cached_property
-    def encoding(self) -> WholeNumberEncoding:
-        return WholeNumberEncoding(ERROR_PREFIX, self.options * self.tables)
 
     @cached_property
     def estimator(self) -> PoissonTablesEstimator:
         return PoissonTablesEstimator(self.options, self.tables, self.dummies)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
         return self.dummies.add_dummies(self.estimator.option_indices(values), source)
 
+    @cached_property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw("PoissonTables")
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("PoissonTables", self.dummies.kinds)
+
     def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the dummies that the shuffler must add.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            The messages, or None if the users add them.
-        """
         return self.dummies.draw_shuffler_messages(source)
 
     def table(self) -> OutputTable:
-        raise ValueError(f"{ERROR_PREFIX}: any number of messages cannot be written down as a table.")
+        raise ValueError("PoissonTables: any number of messages cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[PoissonTables]:
@@ -201,14 +182,14 @@ MAX_NODES = 1 << 26
 
 def fan_outs(options: int) -> list[int]:
     """Returns, for each possible number of levels, the smallest fan-out, at least 2, that suffices."""
-    found: dict[int, int] = {}
+    fan_outs_by_height: dict[int, int] = {}
     height = ValueTree(options, 2).height
     for levels in range(height, 0, -1):
         # The least b with b^levels ≥ options; a float's root may be off by one.
         guess = max(2, round(options ** (1 / levels)) - 1)
         fan_out = next(b for b in range(guess, options + 1) if b**levels >= options)
-        found.setdefault(ValueTree(options, fan_out).height, fan_out)
-    return list(found.values())
+        fan_outs_by_height.setdefault(ValueTree(options, fan_out).height, fan_out)
+    return list(fan_outs_by_height.values())
 
 
 @dataclass(frozen=True)
@@ -245,10 +226,10 @@ class RangeTree(Mechanism, RangeQueryCapability, HasParts):
         True
     """
 
-    options: int
-    mean: float
-    honest: int
-    fan_out: int = 2
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    mean: float = field(metadata=checked(check_positive, at_most=MAX_MEAN))
+    honest: int = field(metadata=checked(validation.count, at_least=0))
+    fan_out: int = field(default=2, metadata=checked(validation.count, at_least=2))
 
     name = "range-tree"
     task = "range queries"
@@ -259,24 +240,13 @@ class RangeTree(Mechanism, RangeQueryCapability, HasParts):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields the smallest fan-out for each possible number of levels.
-
-        Args:
-            facts: Known settings, with `options`.
-
-        Yields:
-            Keyword arguments of the constructor.
-        """
+        """Yields the smallest fan-out for each possible number of levels; `facts` must contain `options`."""
         yield from ({"fan_out": fan_out} for fan_out in fan_outs(facts["options"]))
 
     def __post_init__(self) -> None:
-        who = "RangeTree"
-        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
-        object.__setattr__(self, "fan_out", validation.count(who, "fan_out", self.fan_out, at_least=2))
-        object.__setattr__(self, "mean", check_mean(who, self.mean))
-        object.__setattr__(self, "honest", validation.count(who, "honest", self.honest, at_least=0))
+        super().__post_init__()
         if self.nodes > MAX_NODES:
-            raise ValueError(f"{who}: a tree of {self.options} values is too large; at most {MAX_NODES} nodes.")
+            raise ValueError(f"RangeTree: a tree of {self.options} values is too large; at most {MAX_NODES} nodes.")
 
     @cached_property
     def tree(self) -> ValueTree:
@@ -309,16 +279,8 @@ class RangeTree(Mechanism, RangeQueryCapability, HasParts):
         return Category("RangeTree", self.options)
 
     @cached_property
-    def law(self) -> AggregateNoiseLaw:
-        return AggregateNoiseLaw("RangeTree")
-
-    @cached_property
     def message_plan(self) -> SharedNoise:
         return self.dummies.build_message_plan(self.height)
-
-    @cached_property
-    def encoding(self) -> WholeNumberEncoding:
-        return WholeNumberEncoding("RangeTree", self.nodes)
 
     @cached_property
     def estimator(self) -> PoissonDummiesEstimator:
@@ -331,26 +293,17 @@ class RangeTree(Mechanism, RangeQueryCapability, HasParts):
     # --- Running the mechanism ---
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
         return self.dummies.add_dummies(self.tree.find_nodes(values), source)
 
+    @cached_property
+    def law(self) -> AggregateNoiseLaw:
+        return AggregateNoiseLaw("RangeTree")
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("RangeTree", self.dummies.kinds)
+
     def draw_shuffler_messages(self, source: RandomSource) -> Array | None:
-        """Draws the dummies that the shuffler must add.
-
-        Args:
-            source: Source of randomness.
-
-        Returns:
-            The messages, or None if the users add them.
-        """
         return self.dummies.draw_shuffler_messages(source)
 
     def table(self) -> OutputTable:

@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Integers
+from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import SelectedOptions
@@ -50,25 +50,14 @@ MAX_PLANNED_DUMMIES = 1 << 10
 
 def iterate_dummy_counts() -> Iterator[dict[str, Any]]:
     """Yields the numbers of dummies that plans compare if another setting is searched: powers of two."""
-    count = 1
-    while count <= MAX_PLANNED_DUMMIES:
-        yield {"dummies": count}
-        count *= 2
+    yield from ({"dummies": 1 << power} for power in range(MAX_PLANNED_DUMMIES.bit_length()))
 
 
-def check_dummies(who: str, dummies: Any) -> int:
-    """Returns a valid number of dummies; raises ValueError otherwise."""
-    count = validation.count(who, "dummies", dummies)
-    if count > MAX_DUMMIES:
-        raise ValueError(f"{who}: dummies must be at most {MAX_DUMMIES}, got {count}.")
-    return count
-
-
-def check_share(who: str, given: Any) -> float:
-    """Returns a valid share of dummies that are not blank; raises ValueError otherwise."""
-    share = validation.real(who, "share", given)
+def check_share(who: str, name: str, value: Any) -> float:
+    """Returns a share above 0 and at most 1; raises ValueError for other numbers."""
+    share = validation.real(who, name, value)
     if not 0 < share <= 1:
-        raise ValueError(f"{who}: share must be above 0 and at most 1, got {share!r}.")
+        raise ValueError(f"{who}: {name} must be above 0 and at most 1, got {share!r}.")
     return share
 
 
@@ -240,8 +229,8 @@ class OptionCountAmongDummiesEstimator(SupportAmongDummiesEstimator):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return asked.counts(messages)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return selection.counts(messages)
 
     @property
     def pair_support(self) -> PairSupport:
@@ -305,10 +294,10 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         '0.0895'
     """
 
-    options: int
-    flip: float
-    dummies: int = 1
-    share: float = 1.0
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    flip: float = field(metadata=checked(validation.open_probability))
+    dummies: int = field(default=1, metadata=checked(validation.count, at_most=MAX_DUMMIES))
+    share: float = field(default=1.0, metadata=checked(check_share))
 
     name = "mix-dump"
     task = "frequency"
@@ -322,25 +311,16 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields numbers of dummies with so few flips that a report has a local ε of `PLANNED_LOCAL_EPSILON`.
+        """Yields numbers of dummies with the flips of local ε `PLANNED_LOCAL_EPSILON`; `facts` must contain `options`.
 
         Without flips the protocol is `PureDUMP`.
-
-        Args:
-            facts: Known settings, with `options`.
-
-        Yields:
-            Keyword arguments of the constructor.
         """
         others = facts["options"] - 1
         flip = others / (math.exp(PLANNED_LOCAL_EPSILON) + others)
         return ({**dummies, "flip": flip} for dummies in iterate_dummy_counts())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count("MixDUMP", "options", self.options, at_least=2))
-        object.__setattr__(self, "flip", validation.open_probability("MixDUMP", "flip", self.flip))
-        object.__setattr__(self, "dummies", check_dummies("MixDUMP", self.dummies))
-        object.__setattr__(self, "share", check_share("MixDUMP", self.share))
+        super().__post_init__()
         if self.uniform_share >= 1:
             most = 1 - 1 / self.options
             raise ValueError(f"MixDUMP: flip must be below 1 − 1/options = {most:.6g}, got {self.flip!r}.")
@@ -356,12 +336,8 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         return UniformDummies.from_share(self.dummies, self.options, self.share)
 
     @cached_property
-    def domain(self) -> Category:
-        return Category("MixDUMP", self.options)
-
-    @cached_property
     def law(self) -> PairLaw:
-        """The law; in the attack others' options, and so their messages, are uniform, and every blank hides, too."""
+        """The law; in its attack the others' options, and so their messages, are uniform, and blanks hide, too."""
         hidden, attacked = self._pair(self.dummy_law.filled), self._pair(Fraction(1))
         return PairLaw(self._parameters(), (hidden,), attack_pairs=(attacked,), tight=True)
 
@@ -373,8 +349,8 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         )
         p, common = float_above(own / other), float_above(max(Fraction(1), other / each))
         # If p is slightly above the ratio, the pair also differs on a small part of the common mass.
-        hair = other - (own - other) / (Fraction(p) - 1)
-        q = (own - hair) / (each - hair / Fraction(common))
+        excess = other - (own - other) / (Fraction(p) - 1)
+        q = (own - excess) / (each - excess / Fraction(common))
         return VariationRatio(p=p, beta=float_above(own - other), q=float_above(q), q_common=common)
 
     def _pair(self, filled: Fraction) -> HidingPair:
@@ -388,29 +364,9 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         """The local guarantee of all messages of a user: randomized response; dummies depend on no value."""
         return log_rounded_up(self.estimator.true_support / self.estimator.false_support)
 
-    @property
-    def message_plan(self) -> WithDummies:
-        return WithDummies(self.dummies)
-
-    @cached_property
-    def encoding(self) -> WholeNumberEncoding:
-        return WholeNumberEncoding("MixDUMP", self.dummy_law.outputs)
-
     @cached_property
     def estimator(self) -> OptionCountAmongDummiesEstimator:
         return OptionCountAmongDummiesEstimator.from_dummies(self.dummy_law, self.uniform_share)
-
-    def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
-        return self.dummy_law.add_dummies(self._draw_real_messages, values, source)
 
     def _draw_real_messages(self, values: Array, source: RandomSource) -> Array:
         drawn = source.integers_below(self.options, len(values))
@@ -421,35 +377,15 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         """Returns how many real messages others sent, and γ, the probability that one is uniform whatever the option.
 
         A filled dummy hides as well or better.
-
-        Args:
-            messages: Number of messages that hide each other.
-
-        Returns:
-            The number of others' real messages, and γ.
         """
         return self.message_plan.other_user_count(messages), self.uniform_share
 
     def attack_messages(self, users: int) -> int:
-        """Returns how many messages hide each other in the datasets of `attacks`, where real messages hide, too.
-
-        Args:
-            users: Number of honest users.
-
-        Returns:
-            The number of messages.
-        """
+        """Returns how many messages hide each other in the datasets of `attacks`, where real messages hide, too."""
         return users * self.message_plan.messages_per_user
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         """Returns the ε of the published analysis, as printed.
-
-        Args:
-            messages: Number of messages that hide each other.
-            delta: δ.
-
-        Returns:
-            The printed ε.
 
         Raises:
             NotApplicable: If some dummies are blank, or ε exceeds 1.
@@ -457,8 +393,22 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         return dump_epsilon(self.options, self.share, messages, delta)
 
     def message_table(self) -> MessageTable:
-        """Returns the exact laws of single messages, for small instances."""
         return self.dummy_law.build_message_table(self.estimator.real_rows())
+
+    @cached_property
+    def domain(self) -> Category:
+        return Category("MixDUMP", self.options)
+
+    @property
+    def message_plan(self) -> WithDummies:
+        return WithDummies(self.dummies)
+
+    @cached_property
+    def encoding(self) -> WholeNumberEncoding:
+        return WholeNumberEncoding("MixDUMP", self.dummy_law.outputs)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.dummy_law.add_dummies(self._draw_real_messages, values, source)
 
     def hiding_table(self) -> HidingTable:
         return self.message_table().build_hiding_table()
@@ -485,7 +435,7 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
     All draws are exactly uniform. There is no local ε: the user's own message is in the clear, and hides only among the
     dummies.
 
-    Theorem: identity (★), exact: the others' options are known and can be taken out of the counts, which leaves the
+    Theorem: identity (★), exact: the others' options are known and can be subtracted from the counts, which leaves the
     victim's among M − 1 = (honest users)·dummies uniform ones. [VR] Table 3, pureDUMP: p = ∞, β = 1, q = d.
     Requires: d ≥ 2; dummies ≥ 1; 0 < share ≤ 1.
 
@@ -510,25 +460,17 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
         (2, '0.1494')
     """
 
-    options: int
-    dummies: int = 1
-    share: float = 1.0
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    dummies: int = field(default=1, metadata=checked(validation.count, at_most=MAX_DUMMIES))
+    share: float = field(default=1.0, metadata=checked(check_share))
 
     name = "pure-dump"
     task = "frequency"
     summary = "the true option and uniform dummies; private only among many users"
     use_case = "For counts by dummies, where the shuffler is trusted."
-    aliases = (
-        "puredump",
-        "dump",
-    )
+    aliases = ("puredump", "dump")
     tunable = (TUNABLE_DUMMIES, TUNABLE_SHARE)
     published_theorem = "pureDUMP's own analysis [DUMP]: ε = √(14·d·log(2/δ)/dummies), ε ≤ 1"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count("PureDUMP", "options", self.options, at_least=2))
-        object.__setattr__(self, "dummies", check_dummies("PureDUMP", self.dummies))
-        object.__setattr__(self, "share", check_share("PureDUMP", self.share))
 
     @cached_property
     def dummy_law(self) -> UniformDummies:
@@ -536,16 +478,35 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
         return UniformDummies.from_share(self.dummies, self.options, self.share)
 
     @cached_property
-    def domain(self) -> Category:
-        return Category("PureDUMP", self.options)
-
-    @cached_property
     def law(self) -> PairLaw:
-        """The law; every dataset is an attack, as an attacker who knows the others' options subtracts them."""
+        """The law; every dataset is an attack, because an attacker who knows the others' options subtracts them."""
         one, none, each = Fraction(1), Fraction(0), Fraction(1, self.options)
         parameters = VariationRatio(p=inf, beta=1.0, q=float_above(self.options / self.dummy_law.filled))
         hidden = exact_pair(self.dummy_law.classes([(one, none, each), (none, one, each)]), symmetric=True)
         return PairLaw(parameters, (hidden,), attack_pairs=(hidden,), tight=True)
+
+    @cached_property
+    def estimator(self) -> OptionCountAmongDummiesEstimator:
+        return OptionCountAmongDummiesEstimator.from_dummies(self.dummy_law, uniform_share=Fraction(0))
+
+    def _draw_real_messages(self, values: Array, source: RandomSource) -> Array:
+        del source
+        return values
+
+    def published_epsilon(self, messages: int, delta: arb) -> arb:
+        """Returns the ε of the published analysis, as printed.
+
+        Raises:
+            NotApplicable: If some dummies are blank, or ε exceeds 1.
+        """
+        return dump_epsilon(self.options, self.share, messages, delta)
+
+    def message_table(self) -> MessageTable:
+        return self.dummy_law.build_message_table(self.estimator.real_rows())
+
+    @cached_property
+    def domain(self) -> Category:
+        return Category("PureDUMP", self.options)
 
     @property
     def message_plan(self) -> WithDummies:
@@ -555,40 +516,8 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
     def encoding(self) -> WholeNumberEncoding:
         return WholeNumberEncoding("PureDUMP", self.dummy_law.outputs)
 
-    @cached_property
-    def estimator(self) -> OptionCountAmongDummiesEstimator:
-        return OptionCountAmongDummiesEstimator.from_dummies(self.dummy_law, uniform_share=Fraction(0))
-
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns the messages for checked values.
-
-        Args:
-            values: Values in canonical form, as `check` returns them.
-            source: Source of randomness.
-
-        Returns:
-            The messages, those of one user next to each other.
-        """
-        return self.dummy_law.add_dummies(_copy_options, values, source)
-
-    def published_epsilon(self, messages: int, delta: arb) -> arb:
-        """Returns the ε of the published analysis, as printed.
-
-        Args:
-            messages: Number of messages that hide each other.
-            delta: δ.
-
-        Returns:
-            The printed ε.
-
-        Raises:
-            NotApplicable: If some dummies are blank, or ε exceeds 1.
-        """
-        return dump_epsilon(self.options, self.share, messages, delta)
-
-    def message_table(self) -> MessageTable:
-        """Returns the exact laws of single messages, for small instances."""
-        return self.dummy_law.build_message_table(self.estimator.real_rows())
+        return self.dummy_law.add_dummies(self._draw_real_messages, values, source)
 
     def hiding_table(self) -> HidingTable:
         return self.message_table().build_hiding_table()
@@ -599,8 +528,3 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
     @classmethod
     def examples(cls) -> Sequence[PureDUMP]:
         return [cls(options=2), cls(options=3, dummies=2), cls(options=4, dummies=1, share=0.3)]
-
-
-def _copy_options(values: Array, source: RandomSource) -> Array:
-    del source
-    return values

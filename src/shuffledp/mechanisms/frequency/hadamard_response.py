@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers, Words
+from shuffledp._core.validation import Array, Bools, Floats, Integers, Words, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant, to_stored_numbers
@@ -77,7 +76,7 @@ class HadamardColumns:
         odd = np.bitwise_count(drawn & columns & row) & truthful
         return np.asarray(moved ^ (row & -row & -odd.astype(np.int64)))
 
-    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+    def __call__(self, values: Array, messages: Array) -> Bools:
         block, row = self.block_and_row(values)
         even = np.bitwise_count(messages & (self.block_size - 1) & row) % 2 == 0
         return np.asarray((messages // self.block_size == block) & even)
@@ -85,7 +84,7 @@ class HadamardColumns:
 
 @dataclass(frozen=True)
 class HadamardEstimator(SimulableEstimator):
-    """Estimates counts by the Hadamard transform of the counts of messages, divided by 1 − γ."""
+    """Estimator of counts by the Hadamard transform of the counts of messages, divided by 1 − γ."""
 
     columns: HadamardColumns
     uniform_share: Fraction
@@ -106,27 +105,27 @@ class HadamardEstimator(SimulableEstimator):
 
     def from_signs(self, signs: Array, in_block: Array, users: int) -> Estimate:
         """Returns the estimate of some options from the sums of their messages' signs and the sizes of their blocks."""
-        value, tails = np.asarray(signs / float(1 - self.uniform_share)), self.error_law(in_block, users)
-        return Estimate(value, tails.variance_at(np.clip(value, 0.0, users)), users, tails)
+        value, law = np.asarray(signs / float(1 - self.uniform_share)), self.error_law(in_block, users)
+        return Estimate(value, law.variance_at(np.clip(value, 0.0, users)), users, law)
 
     def error_law(self, in_block: Array, users: int) -> CountErrorLaw:
-        """Returns the tails for options whose blocks have ``in_block`` messages.
+        """Returns the error law for options whose blocks have ``in_block`` messages.
 
-        The number of messages in a block tells how many users hold one of its options, which is at least the number of
+        The number of messages in a block determines how many users hold one of its options: at least those who hold
         the option itself and at most all users; chance deviations beyond these limits are ignored. The sum of the signs
         is even exactly if the number of messages is.
         """
         gamma, elsewhere = self.uniform_share, self.uniform_share / self.columns.blocks
         signal, inside = float(1 - gamma), 1 - gamma + elsewhere
         # With one block, every message is in it, and all options have one law.
-        sent = np.asarray(in_block if self.columns.blocks > 1 else users)
-        here = np.minimum(sent, users * float(inside))
+        messages = np.asarray(in_block if self.columns.blocks > 1 else users)
+        here = np.minimum(messages, users * float(inside))
         own_third = float((1 - 3 * inside + 2 * (1 - gamma) ** 2) / (1 - gamma) ** 2)
         return CountErrorLaw(
             Cumulant(to_stored_numbers(here / signal**2), -1.0),
             Cumulant(0.0, own_third),
             2 / signal,
-            to_stored_numbers(-sent / signal),
+            to_stored_numbers(-messages / signal),
             Cumulant(users * float(elsewhere) / signal**2, float(gamma / (1 - gamma))),
         )
 
@@ -134,8 +133,8 @@ class HadamardEstimator(SimulableEstimator):
     def option_count(self) -> int:
         return self.columns.options
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return SelectedHadamardEstimator(self, asked)
+    def select(self, selection: SelectedOptions) -> Estimator:
+        return SelectedHadamardEstimator(self, selection)
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
         """Returns the influence of a user; every row but the first has columns of either sign."""
@@ -184,7 +183,7 @@ class HadamardEstimator(SimulableEstimator):
 
 @dataclass(frozen=True)
 class SelectedHadamardEstimator(SelectedOptionsEstimator):
-    """Estimates selected options by the sums of their messages' signs and the numbers of messages in their blocks."""
+    """Estimator of selected options from the sums of their messages' signs and the message counts of their blocks."""
 
     full_estimator: HadamardEstimator
     selection: SelectedOptions
@@ -196,17 +195,17 @@ class SelectedHadamardEstimator(SelectedOptionsEstimator):
     def accumulate(self, messages: Array) -> Array:
         columns, (own, rows) = self.full_estimator.columns, self._blocks_and_rows
         # Messages are numbered block by block.
-        sent = np.sort(messages)
-        first, last = (np.searchsorted(sent, (own + next_) * columns.block_size) for next_ in (0, 1))
+        ordered = np.sort(messages)
+        first, last = (np.searchsorted(ordered, (own + next_) * columns.block_size) for next_ in (0, 1))
         inside = last - first
         even, small = np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
-        for block, mine in self._positions_by_block:
-            if len(mine) * inside[mine[0]] > MIN_PAIRS_FOR_TABLES:
-                near = sent[first[mine[0]] : last[mine[0]]] - block * columns.block_size
-                even[mine] = count_even_columns(near, rows[mine], columns.row_bits)
-                small[mine] = False
+        for block, places in self._positions_by_block:
+            if len(places) * inside[places[0]] > MIN_PAIRS_FOR_TABLES:
+                near = ordered[first[places[0]] : last[places[0]]] - block * columns.block_size
+                even[places] = count_even_columns(near, rows[places], columns.row_bits)
+                small[places] = False
         even[small] = count_even_columns_pairwise(
-            sent & (columns.block_size - 1), first[small], inside[small], rows[small]
+            ordered & (columns.block_size - 1), first[small], inside[small], rows[small]
         )
         return np.stack([2 * even - inside, inside])
 
@@ -225,11 +224,9 @@ class SelectedHadamardEstimator(SelectedOptionsEstimator):
         return self.full_estimator.influence(messages)
 
     def variance(self, values: Array) -> Floats:
-        held = self.truth(values)
-        in_block = SelectedOptions(self._blocks_and_rows[0]).counts(
-            self.full_estimator.columns.block_and_row(values)[0]
-        )
-        return self.full_estimator.variance_of_counts(held, in_block.astype(np.float64), len(values))
+        blocks, _ = self.full_estimator.columns.block_and_row(values)
+        in_block = SelectedOptions(self._blocks_and_rows[0]).counts(blocks).astype(np.float64)
+        return self.full_estimator.variance_of_counts(self.truth(values), in_block, len(values))
 
     def variance_at_counts(self, held: Floats, users: float) -> Floats:
         return self.full_estimator.variance_of_counts(held, held + self._others_in_block(users), users)
@@ -247,7 +244,7 @@ class SelectedHadamardEstimator(SelectedOptionsEstimator):
 
 
 def count_even_columns_pairwise(columns: Integers, first: Integers, counts: Integers, rows: Integers) -> Integers:
-    """Does the same for rows with few columns each, from ``first`` on, one pair at a time."""
+    """Returns what `count_even_columns` does, for rows with few columns each, from ``first`` on, pair by pair."""
     result = np.empty(len(rows), dtype=np.int64)
     ends = np.cumsum(counts)
     start = 0
@@ -322,45 +319,31 @@ class HadamardResponse(Mechanism):
     ['1075022', '159206']
     """
 
-    epsilon: float
-    options: int
-    blocks: int = 1
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    blocks: int = field(default=1, metadata=checked(validation.count))
 
     name = "hadamard-response"
     task = "frequency"
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
     use_case = "For many options in short messages, at small local ε."
-    aliases = (
-        "hr",
-        "hadamard",
-    )
+    aliases = ("hr", "hadamard")
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields the powers of two below the number of options as numbers of blocks.
-
-        Args:
-            facts: Known facts of the task; ``options`` is required.
-
-        Yields:
-            ``blocks`` by name.
-        """
         blocks = 1
         while blocks < facts["options"]:
             yield {"blocks": blocks}
             blocks *= 2
 
     def __post_init__(self) -> None:
-        who = "HadamardResponse"
-        object.__setattr__(self, "epsilon", validation.positive_finite(who, "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
-        object.__setattr__(self, "blocks", validation.count(who, "blocks", self.blocks))
+        super().__post_init__()
         if self.blocks & (self.blocks - 1):
-            raise ValueError(f"{who}: blocks must be a power of two, got {self.blocks}.")
+            raise ValueError(f"HadamardResponse: blocks must be a power of two, got {self.blocks}.")
         if self.outputs > MAX_OUTPUTS:
             raise ValueError(
-                f"{who}: options and blocks must give at most 2^62 messages, got {self.outputs} for {self.options} "
-                f"options and {self.blocks} blocks."
+                f"HadamardResponse: options and blocks must give at most 2^62 messages, got {self.outputs} for "
+                f"{self.options} options and {self.blocks} blocks."
             )
         _ = self.response
 
@@ -448,15 +431,6 @@ class HadamardResponse(Mechanism):
         return UniformColumnProposal(self.response, self.columns, self.outputs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one column index per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user.
-        """
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
@@ -484,7 +458,7 @@ class HadamardResponse(Mechanism):
 
 @dataclass(frozen=True)
 class UniformColumnProposal(UniformProposal):
-    """The uniform law of a column, from the low bits of one word."""
+    """Uniform law of a column, from the low bits of one word."""
 
     outputs: int
 

@@ -10,10 +10,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Integers
+from shuffledp._core.validation import Array, Bools, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
@@ -30,7 +29,7 @@ from shuffledp.sampling.random_sources import RandomSource
 
 @dataclass(frozen=True)
 class HashSupportEstimator(SupportEstimator):
-    """Estimates counts from messages that support all options hashed to their bucket.
+    """Estimator of counts from messages that support all options hashed to their bucket.
 
     The statistic counts messages if there are few distinct ones, and is decoded at the end; else it counts the options'
     supports.
@@ -44,27 +43,23 @@ class HashSupportEstimator(SupportEstimator):
     def support_counts(self, total: Array) -> Array:
         return self.hash_messages.supports(total)
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return (
-            DecodedSupportEstimator(self, asked)
-            if self.hash_messages.is_message_count
-            else SelectedSupportEstimator(self, asked)
-        )
+    def select(self, selection: SelectedOptions) -> Estimator:
+        kind = DecodedSupportEstimator if self.hash_messages.is_message_count else SelectedSupportEstimator
+        return kind(self, selection)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return self.hash_messages.supports_of_options(messages, asked.options)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return self.hash_messages.supports_of_options(messages, selection.options)
 
 
 @dataclass(frozen=True)
 class BucketMembership:
-    """Called, returns for each option and message whether the message names the option's bucket."""
+    """Function of options and messages that is True where the message names the option's bucket."""
 
     hash_messages: HashMessages
 
-    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        return np.asarray(
-            self.hash_messages.compute_messages(messages // self.hash_messages.buckets, values) == messages
-        )
+    def __call__(self, values: Array, messages: Array) -> Bools:
+        seeds = messages // self.hash_messages.buckets
+        return np.asarray(self.hash_messages.compute_messages(seeds, values) == messages)
 
 
 MAX_PLANNED_LENGTH = 1 << 12
@@ -85,7 +80,7 @@ class LocalHash(Mechanism):
 
     Theorem: [VR] Table 1, local hash: p = q = e^ε, β = (1−1/l)(e^ε−1)/(e^ε+l−1); q_common = 1 if l ≥ d.
     Deviates: the printed β lacks the factor 1−1/l (erratum ME-2). An affine offset of the hash is left out: it cancels,
-    as the law depends on bucket − h_a(x) alone, and option 0 in bucket 0 tells nothing.
+    as the law depends on bucket − h_a(x) alone, and option 0 in bucket 0 reveals nothing.
 
     Args:
         epsilon: Local ε of every message.
@@ -103,43 +98,29 @@ class LocalHash(Mechanism):
     30
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count, at_least=2))
     length: int | None = None
 
     name = "local-hash"
     task = "frequency"
     summary = "randomized response on a hash of the option; short messages for many options"
     use_case = "For very many options in short messages; reading takes longer."
-    aliases = (
-        "olh",
-        "blh",
-        "lh",
-        "hashing",
-    )
+    aliases = ("olh", "blh", "lh", "hashing")
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields lengths about a third apart, as the best one among many users differs from that for a single message.
-
-        Up to 4096 buckets the messages of all users are decoded together.
-
-        Args:
-            facts: Known facts of the task; none is used.
-
-        Yields:
-            ``length`` by name.
-        """
+        # The best length among many users differs from that of a single message. Up to 4096 buckets the messages of all
+        # users are decoded together.
         length = 2
         while length < MAX_PLANNED_LENGTH:
             yield {"length": length}
             length = prime_at_least(length + 1 + length // 3)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validation.positive_finite("LocalHash", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count("LocalHash", "options", self.options, at_least=2))
+        super().__post_init__()
         object.__setattr__(self, "length", self._choose_length())
-        assert self.response
+        _ = self.response
         if self.hash_messages.messages >= MAX_MESSAGES:
             raise ValueError(
                 f"LocalHash: options and length must give fewer than 2^63 messages, got {self.hash_messages.messages} "
@@ -174,10 +155,7 @@ class LocalHash(Mechanism):
 
     @cached_property
     def law(self) -> TwoLevelLaw:
-        """The law of any two options; only the hash function 0 puts all options into one bucket.
-
-        The powers of l are among the options.
-        """
+        """The law of any two options; only the hash function 0 puts all of them into one bucket: powers of l occur."""
         l, messages = self.buckets, self.hash_messages.messages
         # With m = 1, two options collide only if all do.
         q_common = 1.0 if self.hash_messages.degree == 1 else None
@@ -225,15 +203,6 @@ class LocalHash(Mechanism):
         return UniformNumberProposal(self.response, BucketMembership(self.hash_messages), self.hash_messages.messages)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one hash function with a bucket per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user.
-        """
         l, honest = self.buckets, 1 - self.response.uniform_share
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):

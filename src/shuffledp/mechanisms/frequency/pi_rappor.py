@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Integers
+from shuffledp._core.validation import Array, Bools, Bytes, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, decode_integers, encode_integers
 from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
@@ -78,8 +77,8 @@ class PIRAPPOR(Mechanism):
     '2.0000'
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
     variant: str = REPLACEMENT
     prime: int | None = None
 
@@ -87,31 +86,18 @@ class PIRAPPOR(Mechanism):
     task = "frequency"
     summary = "RAPPOR with pairwise independent bits: two numbers modulo a prime instead of one bit per option"
     use_case = "For many options, as accurate as RAPPOR in short messages."
-    aliases = (
-        "pirappor",
-        "compressed-rappor",
-    )
+    aliases = ("pirappor", "compressed-rappor")
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields both variants.
-
-        Args:
-            facts: Known facts of the task; none is used.
-
-        Yields:
-            ``variant`` by name.
-        """
         yield from ({"variant": variant} for variant in (REPLACEMENT, DELETION))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("PIRAPPOR", "epsilon", self.epsilon))
-        options = validation.count("PIRAPPOR", "options", self.options, at_least=2)
-        object.__setattr__(self, "options", options)
+        super().__post_init__()
         if self.variant not in (REPLACEMENT, DELETION):
             raise ValueError(f"PIRAPPOR: variant must be {REPLACEMENT} or {DELETION}, got {self.variant!r}.")
-        if options >= MAX_PRIME:
-            raise ValueError(f"PIRAPPOR: options must be below 2^31, got {options}.")
+        if self.options >= MAX_PRIME:
+            raise ValueError(f"PIRAPPOR: options must be below 2^31, got {self.options}.")
         object.__setattr__(self, "prime", self._choose_prime())
         if 2 * self.arc >= self.field_size:
             raise ValueError(
@@ -221,14 +207,13 @@ class PIRAPPOR(Mechanism):
         else:
             three = -(-(arc**2) // 2)
             for inside in shares:
-                held = sum(inside)
                 # Inclusion and exclusion over the options that are not below T.
                 shares[inside] = {
                     3: three,
                     2: arc**2 - three,
                     1: arc * prime - 2 * arc**2 + three,
                     0: prime**2 - 3 * arc * prime + 3 * arc**2 - three,
-                }[held]
+                }[sum(inside)]
         cells: dict[SetMembership, Fraction] = {inside: Fraction(count, prime**2) for inside, count in shares.items()}
         return self.response.attack(cells, symmetric=self.options > 2)
 
@@ -248,15 +233,6 @@ class PIRAPPOR(Mechanism):
         return UniformNumberProposal(self.response, ArcMembership(self.field_size, self.arc), self.field_size**2)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one line per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message φ1·P + φ0 per user.
-        """
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
@@ -277,16 +253,16 @@ class PIRAPPOR(Mechanism):
         slopes += heights
         return slopes
 
-    def _draw_true_bits(self, users: int, source: RandomSource) -> NDArray[np.bool_]:
+    def _draw_true_bits(self, users: int, source: RandomSource) -> Bools:
         if self.variant == REPLACEMENT:
             return source.coins(Fraction(1, 2), users)
         return np.asarray(source.integers_below(self.field_size, users) >= self.arc)
 
     def table(self) -> OutputTable:
-        every, lines, owns = np.arange(self.options), np.arange(self.field_size**2), self.proposal.in_response_set
+        every, lines = np.arange(self.options), np.arange(self.field_size**2)
         high, low = self.response.inside_density / len(lines), self.response.outside_density / len(lines)
-        rows = tuple(tuple(high if hit else low for hit in owns(np.full_like(lines, x), lines)) for x in every)
-        return OutputTable(every, lines, rows)
+        inside = [self.proposal.in_response_set(np.full_like(lines, x), lines) for x in every]
+        return OutputTable(every, lines, tuple(tuple(high if hit else low for hit in row) for row in inside))
 
     @classmethod
     def examples(cls) -> Sequence[PIRAPPOR]:
@@ -300,7 +276,7 @@ class PIRAPPOR(Mechanism):
 
 @dataclass(frozen=True)
 class LineLaw(TwoLevelLaw):
-    """The law of lines that are below T at an option: any two options are independent, any three need not be."""
+    """Law of lines that are below T at an option: any two options are independent, any three need not be."""
 
     options: int = field(kw_only=True)
     prime: int = field(kw_only=True)
@@ -331,19 +307,19 @@ class LineLaw(TwoLevelLaw):
 
 @dataclass(frozen=True)
 class ArcMembership:
-    """Called, returns for each option and line whether the line gives the option a 1."""
+    """Function of options and lines that is True where the line gives the option a 1."""
 
     prime: int
     arc: int
 
-    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+    def __call__(self, values: Array, messages: Array) -> Bools:
         slopes, offsets = np.divmod(messages, self.prime)
         return np.asarray((offsets + values * slopes) % self.prime < self.arc)
 
 
 @dataclass(frozen=True)
 class LineEncoding(Encoding):
-    """Encodes slope and offset, two numbers below the prime, side by side."""
+    """Encoding of slope and offset, two numbers below the prime, side by side."""
 
     error_prefix: str
     prime: int
@@ -373,7 +349,7 @@ class LineEncoding(Encoding):
 
 @dataclass(frozen=True)
 class LineEstimator(SupportEstimator):
-    """Estimates counts from lines that support the options to which they give a 1."""
+    """Estimator of counts from lines that support the options to which they give a 1."""
 
     _: KW_ONLY
     prime: int
@@ -394,27 +370,28 @@ class LineEstimator(SupportEstimator):
             return hashing.line_supports_of_counts(total, self.prime, self.arc, self.options)
         return total
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return DecodedSupportEstimator(self, asked) if self.counts_messages else SelectedSupportEstimator(self, asked)
+    def select(self, selection: SelectedOptions) -> Estimator:
+        kind = DecodedSupportEstimator if self.counts_messages else SelectedSupportEstimator
+        return kind(self, selection)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return hashing.supports_of_line_options(messages, self.prime, self.arc, asked.options)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return hashing.supports_of_line_options(messages, self.prime, self.arc, selection.options)
 
 
 def _best_prime(exponent: float, options: int, variant: str) -> int:
     """Returns the smallest candidate whose total variance is near that of a real arc, or else that with the least."""
     share = 1 / (math.exp(exponent) + 1)
 
-    def loss(prime: int) -> float:
+    def variance_increase(prime: int) -> float:
         arc = math.ceil(prime * share)
         return _total_variance(arc / prime, options, variant) / _total_variance(share, options, variant) - 1
 
     best, least = prime_at_least(options), math.inf
     for prime in _candidates(share, options):
-        lost = loss(prime)
-        if lost < least:
-            best, least = prime, lost
-        if lost <= MAX_VARIANCE_INCREASE:
+        increase = variance_increase(prime)
+        if increase < least:
+            best, least = prime, increase
+        if increase <= MAX_VARIANCE_INCREASE:
             break
     return best
 

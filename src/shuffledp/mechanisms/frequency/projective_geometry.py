@@ -9,10 +9,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Integers
+from shuffledp._core.validation import Array, Bools, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimator, SelectedOptions
@@ -70,37 +69,31 @@ class ProjectiveGeometry(Mechanism):
     '0.0111'
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count, at_least=2))
     prime: int | None = None
 
     name = "projective-geometry"
     task = "frequency"
     summary = "projective geometry response: one point number, as accurate as subsets, decoded by Fourier transforms"
     use_case = "For many options, as accurate as subsets in short messages."
-    aliases = (
-        "pgr",
-        "pg",
-    )
+    aliases = ("pgr", "pg")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         who = "ProjectiveGeometry"
-        object.__setattr__(self, "epsilon", validation.positive_finite(who, "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count(who, "options", self.options, at_least=2))
         if self.options > MAX_POINTS // 2:
             raise ValueError(f"{who}: options must be at most 2^61, got {self.options}.")
-        object.__setattr__(self, "prime", self._choose_prime())
-        if self.prime is not None and self.prime > MAX_BASE:
-            raise ValueError(f"{who}: prime must be at most {MAX_BASE}, got {self.prime}.")
+        if self.prime is None:
+            prime = best_base(self.epsilon, self.options)
+        else:
+            prime = check_prime_buckets(who, "prime", self.prime, at_least=2)
+        object.__setattr__(self, "prime", prime)
+        if prime > MAX_BASE:
+            raise ValueError(f"{who}: prime must be at most {MAX_BASE}, got {prime}.")
         if self.outputs > MAX_POINTS:
             raise ValueError(f"{who}: prime must give at most 2^62 points, got {self.outputs}.")
-        assert self.response
-
-    def _choose_prime(self) -> int:
-        """Returns q: the given prime, or else the one with the least variance."""
-        if self.prime is None:
-            return best_base(self.epsilon, self.options)
-        return check_prime_buckets("ProjectiveGeometry", "prime", self.prime, at_least=2)
+        _ = self.response
 
     @cached_property
     def space(self) -> ProjectiveSpace:
@@ -119,7 +112,7 @@ class ProjectiveGeometry(Mechanism):
         return TwoLevelResponse("ProjectiveGeometry", self.epsilon, self._orthogonal_share(1))
 
     def _orthogonal_share(self, many: int) -> Fraction:
-        """Returns the share of points that are orthogonal to ``many`` independent ones: c₁/K, c₂/K, …"""
+        """Returns the share of points that are orthogonal to ``many`` independent ones, c_many/K."""
         left = self.space.coordinates - many
         return Fraction(number_of_points(self.space.base, left) if left > 0 else 0, self.outputs)
 
@@ -133,14 +126,13 @@ class ProjectiveGeometry(Mechanism):
         both = self._orthogonal_share(2)
         # A point orthogonal to two options is rarer for a third one.
         q_common = None if both else 1.0
-        attacked, space = (self._build_attack(),), (self.name, self.options, self.space.base)
         return TwoLevelLaw(
             self.response,
             self.response.share - both,
             q_common=q_common,
-            attack_pairs=attacked,
+            attack_pairs=(self._build_attack(),),
             tight=True,
-            space_key=space,
+            space_key=(self.name, self.options, self.space.base),
         )
 
     def _build_attack(self) -> HidingPair:
@@ -179,15 +171,6 @@ class ProjectiveGeometry(Mechanism):
         return UniformNumberProposal(self.response, OrthogonalMembership(self.space), self.outputs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one point per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            Indices of points, one per user.
-        """
         result = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
@@ -195,28 +178,28 @@ class ProjectiveGeometry(Mechanism):
             result[start : start + len(part)] = self._draw_points(part, truthful, source)
         return result
 
-    def _draw_points(self, values: Array, truthful: NDArray[np.bool_], source: RandomSource) -> Array:
+    def _draw_points(self, values: Array, truthful: Bools, source: RandomSource) -> Array:
         """Draws uniform vectors, solving for one coordinate if the user is truthful; redraws zero vectors."""
         messages = np.full(len(values), -1, dtype=np.int64)
-        while (open_ := np.flatnonzero(messages < 0)).size:
-            rows = source.integers_below(self.space.base, open_.size * self.space.coordinates)
-            drawn = rows.reshape(open_.size, self.space.coordinates)
-            self._make_orthogonal(drawn, self.space.vectors(values[open_]), truthful[open_])
-            messages[open_] = self.space.numbers(drawn)[0]
+        while (pending := np.flatnonzero(messages < 0)).size:
+            rows = source.integers_below(self.space.base, pending.size * self.space.coordinates)
+            drawn = rows.reshape(pending.size, self.space.coordinates)
+            self._make_orthogonal(drawn, self.space.vectors(values[pending]), truthful[pending])
+            messages[pending] = self.space.numbers(drawn)[0]
         return messages
 
-    def _make_orthogonal(self, drawn: Array, own: Array, truthful: NDArray[np.bool_]) -> None:
+    def _make_orthogonal(self, drawn: Array, own: Array, truthful: Bools) -> None:
         """Makes the truthful users' vectors orthogonal to their own point, through its first nonzero coordinate."""
         product = (drawn * own).sum(axis=1)
         product *= truthful
-        everyone, leading = np.arange(len(own)), (own != 0).argmax(axis=1)
-        drawn[everyone, leading] = (drawn[everyone, leading] - product) % self.space.base
+        users, leading = np.arange(len(own)), (own != 0).argmax(axis=1)
+        drawn[users, leading] = (drawn[users, leading] - product) % self.space.base
 
     def table(self) -> OutputTable:
         every, messages = np.arange(self.options), np.arange(self.outputs)
         high, low = self.response.inside_density / self.outputs, self.response.outside_density / self.outputs
-        owned = [self.proposal.in_response_set(np.full_like(messages, x), messages) for x in every]
-        return OutputTable(every, messages, tuple(tuple(high if o else low for o in own) for own in owned))
+        inside = [self.proposal.in_response_set(np.full_like(messages, x), messages) for x in every]
+        return OutputTable(every, messages, tuple(tuple(high if hit else low for hit in row) for row in inside))
 
     @classmethod
     def examples(cls) -> Sequence[ProjectiveGeometry]:
@@ -231,7 +214,7 @@ class ProjectiveGeometry(Mechanism):
 
 @dataclass(frozen=True)
 class OrthogonalityEstimator(SupportEstimator):
-    """Estimates counts from messages that support the options whose points are orthogonal to them."""
+    """Estimator of counts from messages that support the options whose points are orthogonal to them."""
 
     space: ProjectiveSpace = field(kw_only=True)
 
@@ -245,24 +228,21 @@ class OrthogonalityEstimator(SupportEstimator):
     def full_estimate_bytes(self) -> int:
         return max(super().full_estimate_bytes, BYTES_PER_POINT * self.space.size)
 
-    def select(self, asked: SelectedOptions) -> Estimator:
-        return (
-            DecodedSupportEstimator(self, asked)
-            if self.space.size <= MAX_HISTOGRAM_POINTS
-            else SelectedSupportEstimator(self, asked)
-        )
+    def select(self, selection: SelectedOptions) -> Estimator:
+        kind = DecodedSupportEstimator if self.space.size <= MAX_HISTOGRAM_POINTS else SelectedSupportEstimator
+        return kind(self, selection)
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return self.space.orthogonal_to(messages, asked.options)
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return self.space.orthogonal_to(messages, selection.options)
 
 
 @dataclass(frozen=True)
 class OrthogonalMembership:
-    """Called, returns for each option and message whether their points are orthogonal."""
+    """Function of options and messages that is True where their points are orthogonal."""
 
     space: ProjectiveSpace
 
-    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+    def __call__(self, values: Array, messages: Array) -> Bools:
         return self.space.orthogonal(values, messages)
 
 
@@ -276,16 +256,16 @@ def best_base(epsilon: float, options: int) -> int:
     """
     excess = math.expm1(min(epsilon, MAX_EXPONENT))
     largest = min(prime_at_least(max(2, options - 1)), prime_at_most(MAX_BASE))
-    tried = {largest}
+    bases = {largest}
     below = above = min(math.floor(excess + 1) + 1, largest)
     for _ in range(PRIMES_PER_SIDE):
-        tried |= {below := prime_at_most(max(2, below)), above := prime_at_least(max(2, above))}
+        bases |= {below := prime_at_most(max(2, below)), above := prime_at_least(max(2, above))}
         below, above = below - 1, above + 1
     for coordinates in range(2, options.bit_length() + 1):
-        tried.add(prime_at_least(max(2, math.floor(options ** (1 / (coordinates - 1))) - 1)))
-    tried = {base for base in tried if base <= MAX_BASE}
+        bases.add(prime_at_least(max(2, math.floor(options ** (1 / (coordinates - 1))) - 1)))
     most = MAX_COUNTED_POINTS if options <= MAX_HISTOGRAM_POINTS else MAX_POINTS
-    allowed = [base for base in tried if number_of_points(base, _coordinate_count(base, options)) <= most]
+    bases = {base for base in bases if base <= MAX_BASE}
+    allowed = [base for base in bases if number_of_points(base, _coordinate_count(base, options)) <= most]
     return min(allowed, key=lambda base: (_absent_option_variance(excess, base, options), base))
 
 
@@ -300,7 +280,7 @@ def _coordinate_count(base: int, options: int) -> int:
 def _absent_option_variance(excess: float, base: int, options: int) -> float:
     """Returns r(1−r)/(s−r)², the variance per user of an option that nobody holds; ``excess`` is e^ε − 1."""
     t = _coordinate_count(base, options)
-    every, one, two = number_of_points(base, t), number_of_points(base, t - 1), number_of_points(base, t - 2)
-    weight = 1 / (excess * one + every)
-    other = weight * (excess * two + one)
-    return other * (1 - other) / (weight * excess * (one - two)) ** 2
+    points, c1, c2 = number_of_points(base, t), number_of_points(base, t - 1), number_of_points(base, t - 2)
+    weight = 1 / (excess * c1 + points)
+    other = weight * (excess * c2 + c1)
+    return other * (1 - other) / (weight * excess * (c1 - c2)) ** 2

@@ -57,15 +57,7 @@ class KRR(Mechanism):
     task = "frequency"
     summary = "randomized response: the true option, or one drawn uniformly"
     use_case = "For few options, or a large local ε: the first to try."
-    aliases = (
-        "grr",
-        "k-rr",
-        "randomized-response",
-        "rr",
-        "warner",
-        "direct-encoding",
-        "de",
-    )
+    aliases = ("grr", "k-rr", "randomized-response", "rr", "warner", "direct-encoding", "de")
 
     @cached_property
     def response(self) -> TwoLevelResponse:
@@ -118,15 +110,6 @@ class KRR(Mechanism):
         return UniformNumberProposal(self.response, np.equal, self.options)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one option per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user.
-        """
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             own = values[start : start + USERS_AT_ONCE]

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Integers, Words
+from shuffledp._core.validation import Array, Bools, Bytes, Integers, Words, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, check_message_size
 from shuffledp.mechanisms.base.estimator import SelectedOptions
@@ -59,13 +58,19 @@ class IntersectingSubsets:
         return max(0, 2 * self.options_held - self.options)
 
     def build_law(self, region: TwoLevelResponse) -> TwoLevelLaw:
+        """Returns the law of the subsets, with attacks on the worst pair."""
         # A message that meets both is p times likelier than for a user whose options it does not meet.
         q_common = 1.0 if self.options_held == self.size == 1 else None
-        only_one, attacked = self.exclusive_share(self.least_overlap), tuple(self._build_attacks(region))
         return IntersectingSubsetsLaw(
-            region, only_one, q_common=q_common, attack_pairs=attacked, tight=True, covers_mixtures=True,
-            space_key=(region.error_prefix, self.options, self.size, self.options_held), subsets=self,
-        )  # fmt: skip
+            region,
+            self.exclusive_share(self.least_overlap),
+            q_common=q_common,
+            attack_pairs=tuple(self._build_attacks(region)),
+            tight=True,
+            covers_mixtures=True,
+            space_key=(region.error_prefix, self.options, self.size, self.options_held),
+            subsets=self,
+        )
 
     def membership_shares(self, overlap: int, third: ThirdUserOverlap) -> dict[SetMembership, Fraction]:
         """Returns the shares of subsets by whether they meet the options of the first, the second and a third user.
@@ -102,8 +107,8 @@ class IntersectingSubsets:
         """
         outside = self._build_outside_attack(region)
         yield outside
-        alike = ThirdUserOverlap(self.least_overlap, self.options_held - self.least_overlap, 0)
-        same = region.attack(self.membership_shares(self.least_overlap, alike), symmetric=False)
+        first_user = ThirdUserOverlap(self.least_overlap, self.options_held - self.least_overlap, 0)
+        same = region.attack(self.membership_shares(self.least_overlap, first_user), symmetric=False)
         if same.spread() > outside.spread():
             yield same
 
@@ -118,6 +123,7 @@ class IntersectingSubsets:
         return region.attack(shares, symmetric=outside + common == self.options_held)
 
     def build_estimator(self, region: TwoLevelResponse) -> SubsetEstimator:
+        """Returns the estimator from the subsets that contain each option."""
         d, k, s = self.options, self.size, self.options_held
         without_mine = missing_share(d, k, s) * Fraction(k, d - s)
         with_mine = Fraction(k, d) - without_mine
@@ -143,31 +149,31 @@ class ThirdUserOverlap(NamedTuple):
 
 @dataclass(frozen=True)
 class IntersectingSubsetsLaw(TwoLevelLaw):
-    """The law of subsets that meet a user's options: the regions of two users and a third are known exactly."""
+    """Law of subsets that meet a user's options: the regions of two users and a third are known exactly."""
 
     subsets: IntersectingSubsets = field(kw_only=True)
 
     def pair_families(self, hider: TwoLevelResponse) -> Sequence[HidingPairs]:
         """Returns a family of third users for each overlap of two users, or the general ones if they are too many."""
         subsets = self.subsets
-        known = {
+        overlaps = {
             overlap: list(subsets.third_user_overlaps(overlap))
             for overlap in range(subsets.least_overlap, subsets.options_held)
         }
-        if max(map(len, known.values())) > MAX_THIRD_USER_OVERLAPS:
+        if max(map(len, overlaps.values())) > MAX_THIRD_USER_OVERLAPS:
             return super().pair_families(hider)
         return [
             tuple(
                 self.response.attack(subsets.membership_shares(overlap, third), symmetric=False, hider=hider)
                 for third in thirds
             )
-            for overlap, thirds in known.items()
+            for overlap, thirds in overlaps.items()
         ]
 
 
 @dataclass(frozen=True)
 class SubsetEncoding(Encoding):
-    """Encodes ``size`` option numbers in increasing order, or one bit per option if that is shorter."""
+    """Encoding of ``size`` option numbers in increasing order, or one bit per option if that is shorter."""
 
     error_prefix: str
     options: int
@@ -190,8 +196,10 @@ class SubsetEncoding(Encoding):
 
 @dataclass(frozen=True)
 class SubsetEstimator(SupportEstimator):
-    """Estimates counts from messages that support the ``size`` options that they name; a user holds
-    ``options_held``."""
+    """Estimator of counts from messages that support the ``size`` options that they name.
+
+    A user holds ``options_held`` options.
+    """
 
     size: int = field(kw_only=True)
     options_held: int = field(kw_only=True)
@@ -205,8 +213,8 @@ class SubsetEstimator(SupportEstimator):
         others = s * (k - 1) * (k - 2) + (1 - s) * k * (k - 1)
         return PairSupport(s * Fraction(k - 1, d - 1), others / ((d - 1) * (d - 2)) if d > 2 else Fraction(0))
 
-    def count_supports(self, messages: Array, asked: SelectedOptions) -> Integers:
-        return asked.counts(messages.reshape(-1))
+    def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
+        return selection.counts(messages.reshape(-1))
 
     def accumulate(self, messages: Array) -> Array:
         flat = messages.reshape(-1)
@@ -219,7 +227,7 @@ class SubsetEstimator(SupportEstimator):
 
 @dataclass(frozen=True)
 class UniformSubsetProposal(UniformProposal):
-    """The uniform law of subsets of this size."""
+    """Uniform law of subsets of this size."""
 
     options: int
     size: int
@@ -244,7 +252,7 @@ class UniformSubsetProposal(UniformProposal):
         return chosen.astype(bit_codes.number_type(self.options))
 
 
-def contains_user_option(values: Array, messages: Array) -> NDArray[np.bool_]:
+def contains_user_option(values: Array, messages: Array) -> Bools:
     """Returns, for each user and message, whether the message contains an option of the user."""
     held = values.reshape(len(values), -1)
     return np.asarray((messages[:, :, None] == held[:, None, :]).any(axis=(1, 2)))
@@ -265,10 +273,7 @@ def choose_size(who: str, epsilon: float, options: int, held: int, size: int | N
     """Returns k: the given size, or else the one with the smallest total variance."""
     if size is None:
         return best_size(epsilon, options, held)
-    number, most = validation.count(who, "size", size), options - held
-    if number > most:
-        raise ValueError(f"{who}: size must be at most {most}, got {number}.")
-    return number
+    return validation.count(who, "size", size, at_most=options - held)
 
 
 def best_size(epsilon: float, options: int, held: int) -> int:
@@ -329,27 +334,22 @@ class Subset(Mechanism):
     '0.0281'
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count, at_least=2))
     size: int | None = None
 
     name = "subset"
     task = "frequency"
     summary = "subset selection: a set of options that is likelier to contain the true one"
     use_case = "For many options at the least error of one message with a local ε."
-    aliases = (
-        "ss",
-        "subset-selection",
-        "omega-subset",
-    )
+    aliases = ("ss", "subset-selection", "omega-subset")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count("Subset", "options", self.options, at_least=2))
-        object.__setattr__(self, "epsilon", validation.positive_finite("Subset", "epsilon", self.epsilon))
+        super().__post_init__()
         size = choose_size("Subset", self.epsilon, self.options, 1, self.size)
         object.__setattr__(self, "size", size)
-        check_message_size("Subset", self.encoding.bits)
         _ = self.response
+        check_message_size("Subset", self.encoding.bits)
 
     @property
     def subset_size(self) -> int:
@@ -359,12 +359,12 @@ class Subset(Mechanism):
 
     @cached_property
     def subsets(self) -> IntersectingSubsets:
-        """All messages, and those that meet a user's option."""
+        """All messages, and those that meet a user's options."""
         return IntersectingSubsets(self.options, self.subset_size, options_held=1)
 
     @cached_property
     def response(self) -> TwoLevelResponse:
-        """The subsets with the true option."""
+        """The subsets that meet the user's options."""
         return TwoLevelResponse("Subset", self.epsilon, self.subsets.share)
 
     @cached_property
@@ -388,15 +388,6 @@ class Subset(Mechanism):
         return UniformSubsetProposal(self.response, contains_user_option, self.options, self.subset_size)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one subset per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            A row of k option numbers in increasing order per user.
-        """
         truthful = ~source.coins(self.response.uniform_share, len(values))
         return bit_codes.draw(source, self.options, self.subset_size, values, truthful)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Words
+from shuffledp._core.validation import Array, Floats, Words, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import BitRowEncoding, check_message_size
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_probability
@@ -42,10 +42,10 @@ MAX_MIXED_OPTIONS = 256
 
 @dataclass(frozen=True)
 class UnaryBits:
-    """Independent bits: the true option's is 1 with probability ``true_probability``, s, others with probability
-    ``false_probability``, r < s.
+    """Independent bits, of which the true option's is 1 more often than the others.
 
-    Both are multiples of 2^-64. A message is a row of packed bits: option j is bit j mod 8 of byte j div 8.
+    It is 1 with probability s = ``true_probability``, the others with probability r = ``false_probability`` < s. Both
+    are multiples of 2^-64. A message is a row of packed bits: option j is bit j mod 8 of byte j div 8.
     """
 
     options: int
@@ -62,8 +62,7 @@ class UnaryBits:
     def table(self, who: str) -> OutputTable:
         """Returns the exact law of every row, for few options."""
         if self.options > MAX_TABLE_OPTIONS:
-            most = MAX_TABLE_OPTIONS
-            raise ValueError(f"{who}: a table needs at most {most} options, got {self.options}.")
+            raise ValueError(f"{who}: a table needs at most {MAX_TABLE_OPTIONS} options, got {self.options}.")
         every, width = range(1 << self.options), bit_codes.bytes_per_row(self.options)
         messages = np.array([list(number.to_bytes(width, "little")) for number in every], dtype=np.uint8)
         rows = tuple(tuple(self._chance(x, number) for number in every) for x in range(self.options))
@@ -77,7 +76,7 @@ class UnaryBits:
 
 @dataclass(frozen=True)
 class UnaryLaw(Law):
-    """The law of a row whose true option's bit is 1 with probability s, and every other bit with probability r.
+    """Law of a row whose true option's bit is 1 with probability s, and every other bit with probability r.
 
     Theorem: unary encoding: p = q = s(1−r)/(r(1−s)), β = s − r. Two inputs' laws differ only where exactly one of
     their two bits is 1. A third input makes (1, 1) p times rarer, so q_common = q unless there are two options only.
@@ -91,9 +90,8 @@ class UnaryLaw(Law):
     def variation_ratio(self) -> VariationRatio:
         s, r = self.bits.true_probability, self.bits.false_probability
         ratio = float_above(s * (1 - r) / (r * (1 - s)))
-        return VariationRatio(
-            p=ratio, beta=float_above(s - r), q=ratio, q_common=1.0 if self.bits.options == 2 else None
-        )
+        q_common = 1.0 if self.bits.options == 2 else None
+        return VariationRatio(p=ratio, beta=float_above(s - r), q=ratio, q_common=q_common)
 
     def blankets(self) -> Sequence[HidingPair]:
         """Returns one pair, which stands for all by symmetry."""
@@ -104,10 +102,7 @@ class UnaryLaw(Law):
 
         With two options only, the others all hold the first, or either by a fair coin.
         """
-        s, r = to_rational(self.bits.true_probability), to_rational(self.bits.false_probability)
-        own, other = (1 - s, s), (1 - r, r)
-        seen = list(product((0, 1), repeat=2))
-        first, second = [own[a] * other[b] for a, b in seen], [other[a] * own[b] for a, b in seen]
+        own, other, first, second = self._two_bit_laws
         if self.bits.options == 2:
             mixed = [(a + b) / 2 for a, b in zip(first, second, strict=True)]
             return [
@@ -116,23 +111,27 @@ class UnaryLaw(Law):
             ]
         third = [
             (first[k] * other[c], second[k] * other[c], other[a] * other[b] * own[c])
-            for k, (a, b) in enumerate(seen)
+            for k, (a, b) in enumerate(product((0, 1), repeat=2))
             for c in (0, 1)
         ]
         return [exact_pair(third, symmetric=True)]
 
+    @property
+    def _two_bit_laws(self) -> tuple[tuple[fmpq, fmpq], tuple[fmpq, fmpq], list[fmpq], list[fmpq]]:
+        """The laws of the true option's bit and of another one, and of the bits of two options if either is true."""
+        s, r = to_rational(self.bits.true_probability), to_rational(self.bits.false_probability)
+        own, other, bits = (1 - s, s), (1 - r, r), list(product((0, 1), repeat=2))
+        return own, other, [own[a] * other[b] for a, b in bits], [other[a] * own[b] for a, b in bits]
+
     def other_users(self) -> Sequence[OtherUsers]:
         """Returns the kinds of another user, who holds one of the two options or a third one."""
-        s, r = to_rational(self.bits.true_probability), to_rational(self.bits.false_probability)
-        own, other = (1 - s, s), (1 - r, r)
-        seen = list(product((0, 1), repeat=2))
-        first, second = [own[a] * other[b] for a, b in seen], [other[a] * own[b] for a, b in seen]
+        _, _, first, second = self._two_bit_laws
         alike = [exact_pair(list(zip(first, second, law, strict=True)), symmetric=False) for law in (first, second)]
         third = [] if self.bits.options == 2 else self.attacks()
         return [ListedOtherUsers(blanket_mass(self.blankets()[0]), symmetric=True, listed_pairs=(*alike, *third))]
 
     def mixed_other_users(self, hiders: Sequence[Law]) -> Sequence[MixedOtherUsers]:
-        """Returns the others with rows of the same length but other probabilities; nothing if some hider differs."""
+        """Returns the laws of rows of the same length but other probabilities; nothing if some hider differs."""
         rows = [law.bits for law in hiders if isinstance(law, UnaryLaw) and law.bits.options == self.bits.options]
         if len(rows) < len(hiders) or self.bits.options > MAX_MIXED_OPTIONS:
             return ()
@@ -153,15 +152,11 @@ def _iterate_other_user_kinds(own: UnaryBits, hider: UnaryBits) -> Iterator[Hidi
     for third in (0, 1, 2) if own.options > 2 else (0, 1):
         named = 3 if third == 2 else 2
         rest = own.options - named
-        classes = []
-        for seen in product((0, 1), repeat=named):
-            laws = [_pattern_probability(row, held, seen) for row, held in ((own, 0), (own, 1), (hider, third))]
-            for mine, other in zip(
-                _ones_count_law(own.false_probability, rest),
-                _ones_count_law(hider.false_probability, rest),
-                strict=True,
-            ):
-                classes.append((laws[0] * mine, laws[1] * mine, laws[2] * other))
+        classes: list[tuple[fmpq, fmpq, fmpq]] = []
+        counts = [_ones_count_law(row.false_probability, rest) for row in (own, hider)]
+        for bits in product((0, 1), repeat=named):
+            laws = [_pattern_probability(row, held, bits) for row, held in ((own, 0), (own, 1), (hider, third))]
+            classes += [(laws[0] * a, laws[1] * a, laws[2] * b) for a, b in zip(*counts, strict=True)]
         yield exact_pair(classes, symmetric=False)
 
 
@@ -175,10 +170,10 @@ def _merge_equal_ratios(kind: HidingPair) -> HidingPair:
     return exact_pair([(a, b, c) for a, b, c in totals.values()], symmetric=False)
 
 
-def _pattern_probability(row: UnaryBits, held: int, seen: tuple[int, ...]) -> fmpq:
+def _pattern_probability(row: UnaryBits, held: int, bits: tuple[int, ...]) -> fmpq:
     """Returns the probability of these bits of the first options if the user holds option ``held``."""
-    ones = [row.true_probability if place == held else row.false_probability for place in range(len(seen))]
-    return prod((to_rational(one if bit else 1 - one) for one, bit in zip(ones, seen, strict=True)), start=fmpq(1))
+    ones = [row.true_probability if place == held else row.false_probability for place in range(len(bits))]
+    return prod((to_rational(one if bit else 1 - one) for one, bit in zip(ones, bits, strict=True)), start=fmpq(1))
 
 
 def _ones_count_law(chance: Fraction, rest: int) -> list[fmpq]:
@@ -209,7 +204,7 @@ def _common_mass_bound(rows: Sequence[UnaryBits]) -> float:
 
 @dataclass(frozen=True)
 class UnaryBlanket:
-    """The classes of two inputs against the blanket.
+    """Classes of two inputs against the blanket.
 
     The law is (s/r where y_x = 1, (1−s)/(1−r) where y_x = 0) times that of independent bits of probability r: the
     rarest input is one whose bit is 0, if there is any. So the classes are the two bits of the pair, and among (1, 1)
@@ -242,7 +237,7 @@ class UnaryBlanket:
 
 @dataclass(frozen=True)
 class UnaryProposal(Proposal):
-    """The proposal law in which every bit is 1 with probability r."""
+    """Proposal law in which every bit is 1 with probability r."""
 
     bits: UnaryBits
 
@@ -273,14 +268,15 @@ class UnaryProposal(Proposal):
         return np.asarray(np.array(chances).take(own), dtype=np.float64)
 
 
-# --- Optimised unary encoding ---
+# --- The two mechanisms ---
 
 
 @dataclass(frozen=True)
 class OUE(Mechanism):
     """Sends one bit per option: the true option's is a fair coin, every other one is 1 with probability r.
 
-    r = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−r)/r is at most e^ε.
+    r = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−r)/r is at most e^ε. A message is a row of packed
+    bits.
 
     Theorem: optimised unary encoding: p = q = e^ε, β = (e^ε−1)/(2(e^ε+1)) = 1/2 − r.
     Deviates: not in [VR]; β is the total variation, by enumeration.
@@ -300,21 +296,17 @@ class OUE(Mechanism):
     ('0.2689', '0.2311')
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
 
     name = "oue"
     task = "frequency"
     summary = "optimised unary encoding: one bit for each option, a fair one for the own, rare ones for the others"
     use_case = "For many options, where a bit for each may be sent."
-    aliases = (
-        "optimised-unary-encoding",
-        "optimized-unary-encoding",
-    )
+    aliases = ("optimised-unary-encoding", "optimized-unary-encoding")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("OUE", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count("OUE", "options", self.options, at_least=2))
+        super().__post_init__()
         check_message_size("OUE", self.options)
 
     @cached_property
@@ -348,15 +340,6 @@ class OUE(Mechanism):
         return UnaryProposal(self.bits)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one row of bits per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            Packed bits, one row per user.
-        """
         return self.bits.draw(values, source)
 
     def table(self) -> OutputTable:
@@ -367,14 +350,12 @@ class OUE(Mechanism):
         return [cls(epsilon=1.0, options=2), cls(epsilon=0.5, options=3), cls(epsilon=4.0, options=5)]
 
 
-# --- Symmetric unary encoding ---
-
-
 @dataclass(frozen=True)
 class RAPPOR(Mechanism):
     """Sends one bit per option, 1 for the true one and 0 for the others, each flipped with probability f.
 
-    f = 1/(e^{ε/2} + 1), rounded up to a multiple of 2^-64: the ratio ((1−f)/f)² of two bits is at most e^ε.
+    f = 1/(e^{ε/2} + 1), rounded up to a multiple of 2^-64: the ratio ((1−f)/f)² of two bits is at most e^ε. A message
+    is a row of packed bits.
 
     Theorem: [VR] Table 1, binary RR (RAPPOR): p = q = e^ε, β = (e^{ε/2}−1)/(e^{ε/2}+1) = 1 − 2f.
 
@@ -394,22 +375,17 @@ class RAPPOR(Mechanism):
     3
     """
 
-    epsilon: float
-    options: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
 
     name = "rappor"
     task = "frequency"
     summary = "symmetric unary encoding: one bit for each option, each flipped with the same probability"
     use_case = "To compare with RAPPOR, or where all bits must be flipped alike."
-    aliases = (
-        "basic-rappor",
-        "sue",
-        "symmetric-unary-encoding",
-    )
+    aliases = ("basic-rappor", "sue", "symmetric-unary-encoding")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("RAPPOR", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count("RAPPOR", "options", self.options, at_least=2))
+        super().__post_init__()
         check_message_size("RAPPOR", self.options)
 
     @cached_property
@@ -443,15 +419,6 @@ class RAPPOR(Mechanism):
         return UnaryProposal(self.bits)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one row of bits per user.
-
-        Args:
-            values: Checked options, one per user.
-            source: Source of randomness.
-
-        Returns:
-            Packed bits, one row per user.
-        """
         return self.bits.draw(values, source)
 
     def table(self) -> OutputTable:

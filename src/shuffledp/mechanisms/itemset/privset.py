@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array
+from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
@@ -34,13 +33,13 @@ class PrivSet(Mechanism):
     Each user holds ``items`` different options, one row of option numbers; the estimate is the number of users who hold
     each option. γ = C(d,k)/Ω with Ω = e^ε(C(d,k) − C(d−s,k)) + C(d−s,k), rounded up to a multiple of 2^-64, which keeps
     the ratio at most e^ε. The subsets are drawn exactly; those that meet the user's by rejection, with at most 1/0.63
-    draws on average (see ``randomize``). By default k has the smallest variance summed over all options. A message is
+    draws on average. By default k has the smallest variance summed over all options. A message is
     the k option numbers in increasing order.
 
     Theorem: [VR] Table 5, PrivSet: p = q = e^ε, β = (e^ε−1)(C(d−s,k) − C(d−2s,k))/Ω.
     Requires: ε > 0 finite; 1 ≤ s < d; 1 ≤ k ≤ d−s.
     Deviates: Ω as above, where one version prints its parentheses wrongly; C(d−2s,k) is 0 for d < 2s. The worst pair
-    of inputs is the one that shares the fewest options. Sizes above d−s say nothing and are refused.
+    of inputs is the one that shares the fewest options. Sizes above d−s reveal nothing and are refused.
 
     Args:
         epsilon: Local ε of every message.
@@ -61,9 +60,9 @@ class PrivSet(Mechanism):
     [1.0, 1.0, 2.0, 0.0]
     """
 
-    epsilon: float
-    options: int
-    items: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    items: int = field(metadata=checked(validation.count))
     size: int | None = None
 
     name = "privset"
@@ -73,11 +72,9 @@ class PrivSet(Mechanism):
     aliases = ("priv-set",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", validation.count("PrivSet", "options", self.options, at_least=2))
-        object.__setattr__(self, "items", validation.count("PrivSet", "items", self.items))
+        super().__post_init__()
         if self.items >= self.options:
             raise ValueError(f"PrivSet: items must be below the {self.options} options, got {self.items}.")
-        object.__setattr__(self, "epsilon", validation.positive_finite("PrivSet", "epsilon", self.epsilon))
         size = choose_size("PrivSet", self.epsilon, self.options, self.items, self.size)
         object.__setattr__(self, "size", size)
         _ = self.response
@@ -119,35 +116,26 @@ class PrivSet(Mechanism):
         return UniformSubsetProposal(self.response, contains_user_option, self.options, self.subset_size)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one subset per user, redrawing those of truthful users until one is accepted.
+        truthful = ~source.coins(self.response.uniform_share, len(values))
+        result = np.empty((len(values), self.subset_size), dtype=bit_codes.number_type(self.options))
+        waiting = np.arange(len(values))
+        while waiting.size:
+            remaining = []
+            for start in range(0, len(waiting), bit_codes.MAX_USERS):
+                part = waiting[start : start + bit_codes.MAX_USERS]
+                result[part], rejected = self._draw(values[part], truthful[part], source)
+                remaining.append(part[rejected])
+            waiting = np.concatenate(remaining)
+        return result
+
+    def _draw(self, own: Array, truthful: Array, source: RandomSource) -> tuple[Array, Array]:
+        """Returns one draw for each user, and whether it is rejected.
 
         If a uniform subset meets the user's options s·k/d ≥ 1 times on average, it is accepted if it meets them.
         Otherwise it is drawn around a uniform one of the user's options and accepted if that is the smallest one it
         meets: each subset that meets them is then accepted for exactly one of them. Either way at least a share 1 − 1/e
         is accepted.
-
-        Args:
-            values: Checked sets, one row of options per user.
-            source: Source of randomness.
-
-        Returns:
-            A row of k option numbers in increasing order per user.
         """
-        truthful = ~source.coins(self.response.uniform_share, len(values))
-        result = np.empty((len(values), self.subset_size), dtype=bit_codes.number_type(self.options))
-        waiting = np.arange(len(values))
-        while waiting.size:
-            again = []
-            for start in range(0, len(waiting), bit_codes.MAX_USERS):
-                part = waiting[start : start + bit_codes.MAX_USERS]
-                rows, refused = self._draw(values[part], truthful[part], source)
-                result[part] = rows
-                again.append(part[refused])
-            waiting = np.concatenate(again)
-        return result
-
-    def _draw(self, own: Array, truthful: Array, source: RandomSource) -> tuple[Array, Array]:
-        """Returns one draw for each user, and whether it is rejected."""
         around = self.items * self.subset_size < self.options
         picks = source.integers_below(self.items, len(own)) if around else np.zeros(len(own), dtype=np.int64)
         pivots = own[np.arange(len(own)), picks]
@@ -169,7 +157,7 @@ class PrivSet(Mechanism):
         ]
 
 
-def _find_first_shared_option(rows: Array, own: Array) -> NDArray[np.int64]:
+def _find_first_shared_option(rows: Array, own: Array) -> Integers:
     """Returns the position of the first own option that each row contains, or their number if it contains none."""
     items = own.shape[1]
     first = np.full(len(rows), items)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -12,7 +12,7 @@ from math import comb
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import sampled_bit_error_law
@@ -58,9 +58,9 @@ class SamplingRAPPOR(Mechanism):
     ('0.1733', '0.4621')
     """
 
-    epsilon: float
-    options: int
-    items: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    items: int = field(metadata=checked(validation.count))
 
     name = "sampling-rappor"
     task = "set-valued"
@@ -68,9 +68,7 @@ class SamplingRAPPOR(Mechanism):
     use_case = "For sets, where one bit and an index may be sent."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("SamplingRAPPOR", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count("SamplingRAPPOR", "options", self.options, at_least=2))
-        object.__setattr__(self, "items", validation.count("SamplingRAPPOR", "items", self.items))
+        super().__post_init__()
         if self.items >= self.options:
             raise ValueError(
                 f"SamplingRAPPOR: items must be fewer than options, got {self.items} items of {self.options} options."
@@ -98,15 +96,6 @@ class SamplingRAPPOR(Mechanism):
         return SampledBitEstimator(self.options, self.flip)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one option with a bit per user.
-
-        Args:
-            values: Checked sets, one row of options per user.
-            source: Source of randomness.
-
-        Returns:
-            One message 2·option + bit per user.
-        """
         drawn = source.integers_below(self.options, len(values))
         bits = source.coins(self.flip, len(values))
         for start in range(0, len(values), MAX_BLOCK_USERS):
@@ -141,7 +130,7 @@ class SamplingRAPPOR(Mechanism):
 
 @dataclass(frozen=True)
 class SampledBitLaw(Law):
-    """The law of a uniform option, and a bit about it that is flipped with probability f."""
+    """Law of a uniform option, and a bit about it that is flipped with probability f."""
 
     options: int
     items: int
@@ -169,17 +158,13 @@ class SampledBitLaw(Law):
         truth, lie = to_rational(1 - self.flip), to_rational(self.flip)
         differ = to_rational(Fraction(self.largest_difference, self.options))
         agree = 1 - differ
-        return [
-            exact_pair(
-                [
-                    (differ * truth, differ * lie, differ * lie),
-                    (differ * lie, differ * truth, differ * lie),
-                    (agree * truth, agree * truth, agree * lie),
-                    (agree * lie, agree * lie, agree * lie),
-                ],
-                symmetric=True,
-            )
+        classes = [
+            (differ * truth, differ * lie, differ * lie),
+            (differ * lie, differ * truth, differ * lie),
+            (agree * truth, agree * truth, agree * lie),
+            (agree * lie, agree * lie, agree * lie),
         ]
+        return [exact_pair(classes, symmetric=True)]
 
     def other_users(self) -> Sequence[OtherUsers]:
         """Returns sets that differ the most, with every set that another user may hold.
@@ -195,11 +180,11 @@ class SampledBitLaw(Law):
         own = self.largest_difference // 2
         sizes = own, own, self.items - own, self.options - self.items - own
         rooms = list(zip(sizes, (True, False, True, False), (False, True, True, False), strict=True))
-        kinds = [
+        pairs = tuple(
             self._pair_for_held_counts(dict(zip(rooms, held, strict=True)))
             for held in corners([Fraction(size) for size in sizes], Fraction(self.items))
-        ]
-        return [ListedOtherUsers(float_below(2 * self.flip), symmetric=True, listed_pairs=tuple(kinds))]
+        )
+        return [ListedOtherUsers(float_below(2 * self.flip), symmetric=True, listed_pairs=pairs)]
 
     def _pair_for_held_counts(self, held: Mapping[tuple[int, bool, bool], Fraction]) -> HidingPair:
         """Returns the pair for a third user's set, given how many options of each kind the third user holds."""
@@ -244,7 +229,7 @@ class SampledBitLaw(Law):
 
 @dataclass(frozen=True)
 class SampledBitEstimator(SimulableEstimator):
-    """Estimates counts from the yes and no answers about each option."""
+    """Estimator of counts from the yes and no answers about each option."""
 
     options: int
     flip: Fraction

@@ -1,6 +1,6 @@
-"""Wheel (sets) and Collision (key–value pairs): items are hashed to arcs of a circle, and a likelier place is reported.
+"""Wheel (sets) and Collision (key–value pairs): items are hashed to arcs of a circle, whose places are likelier.
 
-The file holds exact attacks on such messages, the shared response ``ArcResponse`` and both mechanisms.
+The file holds exact attacks on such messages, the response ``ArcResponse`` and both mechanisms.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 from flint import fmpq
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Floats, Integers
+from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
 from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw
@@ -67,13 +66,13 @@ def arc_attacks(hashing: LinearHash, items: int, arc: int, inside: Fraction, sig
     A user holds at most one of ``signs`` points in a row.
 
     Theorem: (a) Let some points of each of three users be counted, and let all points of one user and the counted ones
-    of the two others be hashed independently, whoever that one is. Then whether the place is on a counted arc of either
-    are three bits, independent whoever sent it: an own bit of chance ``inside``·c, others of chance c, the chance to be
-    on so many arcs; what the place does off a user's arcs depends on their points alone. The same for two users.
-    (b) Let k > s points be independent, by polynomials of degree k−1 over the field, and let the products Π(x−a) and
-    Π(x−b) over two users' points differ by a constant. Given the places of the first user's points, those of the
-    second's still have one common uniform shift. So the place is on the second's arcs with the chance c, whatever the
-    first user sends; and on both with ``inside`` times the chance of that at a uniform place.
+    of the two others be hashed independently, for each choice of that one. Then three bits say on whose counted arcs
+    the place is; they are independent for any sender: the sender's bit is 1 with chance ``inside``·c, the others with
+    chance c, the chance to be on so many arcs; what the place does off a user's arcs depends on their points alone. The
+    same for two users. (b) Let k > s points be independent, by polynomials of degree k−1 over the field, and let the
+    products Π(x−a) and Π(x−b) over two users' points differ by a constant. Given the places of the first user's points,
+    those of the second's still have one common uniform shift. So the place is on the second's arcs with the chance c,
+    whatever the first user sends; and on both with ``inside`` times the chance of that at a uniform place.
     """
     share = Fraction(arc, hashing.buckets)
     whole, (two, three) = 1 - (1 - share) ** items, independent_points(hashing, items, signs)
@@ -102,25 +101,25 @@ def independent_points(hashing: LinearHash, items: int, signs: int) -> tuple[boo
     points = np.arange(min(hashing.points, MAX_SEARCH_POINTS))
     rows = np.column_stack([np.ones(len(points), dtype=np.int64), hashing.codes_of(points)])
 
-    def chosen(basis: dict[int, Integers], held: set[int], wanted: int) -> set[int]:
-        return _choose_points(basis, rows, held, wanted, hashing.buckets, signs)
+    def choose(basis: dict[int, Integers], held: set[int], count: int) -> set[int]:
+        return _choose_points(basis, rows, held, count, hashing.buckets, signs)
 
-    first: dict[int, Integers] = {}
-    two = len(chosen(first, set(), items)) == items and len(chosen(dict(first), set(), items)) == items
-    users = [chosen(first, set(), counted) for _ in range(2)]
+    basis: dict[int, Integers] = {}
+    two = len(choose(basis, set(), items)) == items and len(choose(dict(basis), set(), items)) == items
+    users = [choose(basis, set(), counted) for _ in range(2)]
     # Their further points need not be independent of each other.
-    wholes = [chosen(dict(first), user, items) for user in users]
-    three = min(map(len, users)) == counted and min(map(len, wholes)) == items
+    complete = [choose(dict(basis), user, items) for user in users]
+    three = min(map(len, users)) == counted and min(map(len, complete)) == items
     return two, counted if two and three else 0
 
 
 def _choose_points(
-    basis: dict[int, Integers], rows: Integers, held: set[int], wanted: int, prime: int, signs: int
+    basis: dict[int, Integers], rows: Integers, held: set[int], count: int, prime: int, signs: int
 ) -> set[int]:
-    """Returns a user's items, extended by points independent of all in the basis to at most ``wanted``."""
+    """Returns a user's items, extended by points independent of all in the basis to at most ``count``."""
     result = set(held)
     for point, row in enumerate(rows):
-        if len(result) == wanted:
+        if len(result) == count:
             break
         if point // signs not in result and _add_to_basis(basis, row, prime):
             result.add(point // signs)
@@ -129,21 +128,23 @@ def _choose_points(
 
 def _pair_from_bits(covered: Sequence[Fraction], inside: Fraction) -> HidingPair:
     """Returns the pair of three independent bits, each likelier to be 1 if the sender is the user it belongs to."""
-    seen = list(product((False, True), repeat=3))
     laws = []
     for sender in range(3):
         chances = [to_rational(c * (inside if user == sender else 1)) for user, c in enumerate(covered)]
         laws.append(
-            [prod((c if bit else 1 - c for c, bit in zip(chances, bits, strict=True)), start=fmpq(1)) for bits in seen]
+            [
+                prod((c if bit else 1 - c for c, bit in zip(chances, bits, strict=True)), start=fmpq(1))
+                for bits in product((False, True), repeat=3)
+            ]
         )
     return exact_pair(list(zip(*laws, strict=True)), symmetric=covered[0] == covered[1])
 
 
 def _add_to_basis(basis: dict[int, Integers], row: Integers, prime: int) -> bool:
     """Adds the row to the basis and returns True, or returns False if it is a combination of the basis."""
-    for pivot, known in basis.items():
+    for pivot, vector in basis.items():
         if row[pivot]:
-            row = (row - row[pivot] * known) % prime
+            row = (row - row[pivot] * vector) % prime
     if not row.any():
         return False
     pivot = int(np.flatnonzero(row)[0])
@@ -153,7 +154,7 @@ def _add_to_basis(basis: dict[int, Integers], row: Integers, prime: int) -> bool
 
 def _is_valid_pair(pair: Sequence[Sequence[int]], points: int, signs: int) -> bool:
     """Returns True if both sets of points exist and have at most one of ``signs`` points in a row."""
-    return max(map(max, pair)) < points and all(len({one // signs for one in held}) == len(held) for held in pair)
+    return max(map(max, pair)) < points and all(len({point // signs for point in held}) == len(held) for held in pair)
 
 
 def _equal_power_sum_attacks(hashing: LinearHash, items: int, arc: int, inside: Fraction) -> Iterator[HidingPair]:
@@ -179,12 +180,11 @@ def _equal_power_sum_attacks(hashing: LinearHash, items: int, arc: int, inside: 
 
 @lru_cache(maxsize=64)
 def overlap_probability(prime: int, independence: int, arc: int, items: int) -> Fraction | None:
-    """Returns the probability that a uniform place is on arcs of both users of ``EQUAL_POWER_SUM_SETS``; None if too
-    long to count.
+    """Returns the probability that a uniform place is on arcs of both users of ``EQUAL_POWER_SUM_SETS``.
 
-    Inclusion and exclusion over all 2s points, any k of which are independent. A larger set is determined by its first
-    k points, whose places are all those of k arcs: for these, the terms of all larger sets cancel, unless a later
-    point's arc is hit, too.
+    None if it is too long to count. Inclusion and exclusion over all 2s points, any k of which are independent. A
+    larger set is determined by its first k points, whose places are all those of k arcs: for these, the terms of all
+    larger sets cancel, unless a later point's arc is hit, too.
     """
     held = [point for user in EQUAL_POWER_SUM_SETS[items - 1] for point in user]
     k, share, count = independence, Fraction(arc, prime), len(held)
@@ -203,12 +203,12 @@ def overlap_probability(prime: int, independence: int, arc: int, items: int) -> 
 def _interpolation_weights(points: Sequence[int], at: int, prime: int) -> list[int]:
     """Returns the weights by which a polynomial's values at ``points`` give its value at ``at``."""
     result = []
-    for one in points:
-        up, down = 1, 1
+    for point in points:
+        numerator, denominator = 1, 1
         for other in points:
-            if other != one:
-                up, down = up * (at - other) % prime, down * (one - other) % prime
-        result.append(up * pow(down, -1, prime) % prime)
+            if other != point:
+                numerator, denominator = numerator * (at - other) % prime, denominator * (point - other) % prime
+        result.append(numerator * pow(denominator, -1, prime) % prime)
     return result
 
 
@@ -263,8 +263,6 @@ class ArcResponse:
         """L·u, the probability that the place is on the arc of a given one of the user's points."""
         return self.arc_share * self.response.inside_density
 
-    # --- encoding ---
-
     def draw(self, points: Array, source: RandomSource) -> Array:
         """Draws the messages of users who hold these rows of points."""
         result = np.empty((len(points), self.hashing.width + 1), dtype=rounding.number_type(self.places))
@@ -275,7 +273,7 @@ class ArcResponse:
             result[start : start + len(own), -1] = self.draw_place(self.hashing.evaluate(seeds, own), source)
         return result
 
-    def draw_place(self, starts: Array, source: RandomSource) -> NDArray[np.int64]:
+    def draw_place(self, starts: Array, source: RandomSource) -> Integers:
         """Draws the place that each user reports, given the starts of their arcs."""
         place = source.integers_below(self.places, len(starts))
         honest = np.flatnonzero(source.coins(1 - self.response.uniform_share, len(starts)))
@@ -288,7 +286,7 @@ class ArcResponse:
             elsewhere = elsewhere[self._covers(starts[elsewhere], place[elsewhere]).any(axis=1)]
         return place
 
-    def _covers(self, starts: Array, place: Array) -> NDArray[np.bool_]:
+    def _covers(self, starts: Array, place: Array) -> Bools:
         """Returns whether each of a user's arcs covers the place."""
         steps = place[:, None] - starts
         steps += self.places * (steps < 0)
@@ -298,7 +296,7 @@ class ArcResponse:
     def encoding(self) -> DigitEncoding:
         return DigitEncoding(self.error_prefix, self.places, self.hashing.width + 1)
 
-    def support_counts(self, messages: Array) -> NDArray[np.int64]:
+    def support_counts(self, messages: Array) -> Integers:
         """Returns, for each point, how many messages have a place on its arc."""
         return self.hashing.support(messages[:, :-1], messages[:, -1], self.arc_places)
 
@@ -369,7 +367,7 @@ class ArcResponse:
 
 @dataclass(frozen=True)
 class DigitEncoding(Encoding):
-    """Encodes a row of digits in one base as one big-endian number of the fewest bits."""
+    """Encoding of a row of digits in one base as one big-endian number of the fewest bits."""
 
     error_prefix: str
     base: int
@@ -404,8 +402,9 @@ class Wheel(Mechanism):
     Each user holds ``items`` different options, one row of option numbers; the estimate is the number of users who hold
     each option. The circle has M places, M prime: by default at least as many as options, and eight per arc; arcs have
     L places, the nearest to ``arc``·M. The hash is a fresh random polynomial of degree s over the field of M elements
-    (of an extension of it where M < d), with its coefficients in the message, so that any s+1 options are hashed
-    independently, as the estimator requires. For the draw of the place and the proof of ε-LDP see ``ArcResponse``.
+    (of an extension of it where M < d), so that any s+1 options are hashed independently, as the estimator requires.
+    For the draw of the place and the proof of ε-LDP see ``ArcResponse``. A message is a row of digits: the polynomial's
+    coefficients, then the place.
 
     Theorem: [VR] Table 1, Wheel, ℓ = L/M: p = q = e^ε, β ≤ (e^ε−1)(sℓ−κ)/(sℓe^ε+1−sℓ), κ as in ``least_overlap``.
     Deviates: a grid instead of real numbers. The printed β is for arcs that are disjoint, κ = 0; two users' arcs
@@ -430,9 +429,9 @@ class Wheel(Mechanism):
     (50, 640)
     """
 
-    epsilon: float
-    options: int
-    items: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count, at_least=2))
+    items: int = field(metadata=checked(validation.count))
     arc: float | None = None
     circle: int | None = None
 
@@ -442,9 +441,7 @@ class Wheel(Mechanism):
     use_case = "For sets in short messages, with a local ε."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validation.positive_finite("Wheel", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count("Wheel", "options", self.options, at_least=2))
-        object.__setattr__(self, "items", validation.count("Wheel", "items", self.items))
+        super().__post_init__()
         if self.items >= self.options:
             raise ValueError(f"Wheel: items must be below the {self.options} options, got {self.items}.")
         object.__setattr__(self, "arc", self._choose_arc())
@@ -457,7 +454,7 @@ class Wheel(Mechanism):
             )
         if not arcs.hashing.is_feasible():
             raise ValueError(f"Wheel: the circle must have fewer places, got {arcs.places}; set circle.")
-        assert arcs.response
+        _ = arcs.response
 
     def _choose_arc(self) -> float:
         """Returns the given share of the circle, or else the one with the least variance."""
@@ -497,15 +494,6 @@ class Wheel(Mechanism):
         return ArcSupportEstimator(self.options, self.arcs.true_arc_probability, self.arcs.arc_share, arcs=self.arcs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one hash function with a place per user.
-
-        Args:
-            values: Checked sets, one row of options per user.
-            source: Source of randomness.
-
-        Returns:
-            A row of digits per user: the coefficients, then the place.
-        """
         return self.arcs.draw(values, source)
 
     def table(self) -> OutputTable:
@@ -524,7 +512,7 @@ class Wheel(Mechanism):
 
 @dataclass(frozen=True)
 class ArcSupportEstimator(SupportEstimator):
-    """Estimates counts from messages that support the options on whose arc their place is."""
+    """Estimator of counts from messages that support the options on whose arc their place is."""
 
     arcs: ArcResponse = field(kw_only=True)
 
@@ -540,7 +528,8 @@ class Collision(Mechanism):
     with probability (1+v)/2 exactly, else −. The 2d signed options are hashed to l buckets, l prime, by default the one
     with the least variance: by a fresh random polynomial of degree s+1 over the field of l^m ≥ 2d elements, of whose
     value one digit is kept. Any s+2 of them are hashed independently: the user's own, and both signs of another option.
-    For the draw of the bucket and the proof of ε-LDP see ``ArcResponse``, with arcs of one place.
+    For the draw of the bucket and the proof of ε-LDP see ``ArcResponse``, with arcs of one place. A message is a row of
+    digits: the polynomial's coefficients, then the bucket.
 
     Theorem: [VR] Table 5, Collision: p = q = e^ε, β ≤ (e^ε−1)(s−κl)/(se^ε+l−s), κ as in ``least_overlap``.
     Deviates: the printed β, min(s, l−s)(e^ε−1)/(se^ε+l−s), is for buckets that two users never share, κ = 0. Values
@@ -564,9 +553,9 @@ class Collision(Mechanism):
     (2.0, -1.5)
     """
 
-    epsilon: float
-    options: int
-    items: int
+    epsilon: float = field(metadata=checked(validation.positive_finite))
+    options: int = field(metadata=checked(validation.count))
+    items: int = field(metadata=checked(validation.count))
     length: int | None = None
 
     name = "collision"
@@ -576,21 +565,17 @@ class Collision(Mechanism):
     aliases = ("coco",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validation.positive_finite("Collision", "epsilon", self.epsilon))
-        object.__setattr__(self, "options", validation.count("Collision", "options", self.options))
-        object.__setattr__(self, "items", validation.count("Collision", "items", self.items))
+        super().__post_init__()
         if self.items > self.options:
             raise ValueError(f"Collision: items must be at most the {self.options} options, got {self.items}.")
-        object.__setattr__(self, "length", self._choose_length())
-        if not self.arcs.hashing.is_feasible():
-            raise ValueError(f"Collision: there must be fewer buckets, got {self.length}; set length.")
-        assert self.arcs.response
-
-    def _choose_length(self) -> int:
-        """Returns l: the given length, or else the prime with the least variance."""
         if self.length is None:
-            return best_prime(self.epsilon, self.items)
-        return check_prime_buckets("Collision", "length", self.length, at_least=self.items + 1)
+            length = best_prime(self.epsilon, self.items)
+        else:
+            length = check_prime_buckets("Collision", "length", self.length, at_least=self.items + 1)
+        object.__setattr__(self, "length", length)
+        if not self.arcs.hashing.is_feasible():
+            raise ValueError(f"Collision: there must be fewer buckets, got {length}; set length.")
+        _ = self.arcs.response
 
     @cached_property
     def arcs(self) -> ArcResponse:
@@ -616,15 +601,6 @@ class Collision(Mechanism):
         return SignedSupportEstimator(self.options, self.arcs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one hash function with a bucket per user.
-
-        Args:
-            values: Checked pairs, an array of shape (users, items, 2).
-            source: Source of randomness.
-
-        Returns:
-            A row of digits per user: the coefficients, then the bucket.
-        """
         points = 2 * values[..., 0].astype(np.int64)
         points += draw_positive_signs(values[..., 1], source)
         return self.arcs.draw(points, source)
@@ -666,18 +642,16 @@ class FixedSizePairs(KeyValuePairs):
 
     def check(self, values: Any) -> Array:
         pairs = super().check(values)
-        held = (pairs[..., 0] != EMPTY_KEY).sum(axis=1)
-        if pairs.shape[1] != self.audit_pair_size or (held != self.audit_pair_size).any():
-            got = pairs.shape[1] if pairs.shape[1] != self.audit_pair_size else held.min()
-            raise ValueError(
-                f"{self.error_prefix}: expected {self.audit_pair_size} pairs of option and value per user, got {got}."
-            )
+        size, counts = self.audit_pair_size, (pairs[..., 0] != EMPTY_KEY).sum(axis=1)
+        if pairs.shape[1] != size or (counts != size).any():
+            got = pairs.shape[1] if pairs.shape[1] != size else counts.min()
+            raise ValueError(f"{self.error_prefix}: expected {size} pairs of option and value per user, got {got}.")
         return pairs
 
 
 @dataclass(frozen=True)
 class SignedSupportEstimator(KeyValueEstimator):
-    """Estimates counts and value sums from messages that support the signed options on whose arc their place is."""
+    """Estimator of counts and value sums from messages that support the signed options on whose arc their place is."""
 
     arcs: ArcResponse
 
@@ -694,12 +668,9 @@ class SignedSupportEstimator(KeyValueEstimator):
         return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users, self.error_law(users))
 
     def count_error_law(self, users: int) -> CountErrorLaw:
-        """Returns the tails of counts: an option's signs are supported independently, a holder's one more often."""
-        s, r, gap = (
-            self.arcs.true_arc_probability,
-            self.arcs.arc_share,
-            float(self.arcs.true_arc_probability - self.arcs.arc_share),
-        )
+        """Returns the law of a count: an option's signs are supported independently, a holder's own more often."""
+        s, r = self.arcs.true_arc_probability, self.arcs.arc_share
+        gap = float(s - r)
         spread = [float(p * (1 - p) + r * (1 - r)) / gap**2 for p in (s, r)]
         third = [float(p * (1 - p) * (1 - 2 * p) + r * (1 - r) * (1 - 2 * r)) / gap**3 for p in (s, r)]
         return CountErrorLaw.from_users(users, spread, third, 1 / gap, -2 * users * float(r) / gap)

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats
-from shuffledp.mechanisms.base.domain import RealNumber
+from shuffledp._core.validation import Array, Floats, checked
+from shuffledp.mechanisms.base.domain import RealNumber, check_interval
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
@@ -36,7 +36,7 @@ USERS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class NoisyPointEstimator(Estimator):
-    """Estimates the mean from grid points with noise of a known variance, both in steps."""
+    """Estimator of the mean from grid points with noise of a known variance, both in steps."""
 
     low: float
     high: float
@@ -54,9 +54,8 @@ class NoisyPointEstimator(Estimator):
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
         beyond = messages * self.reach * self._step
-        return (
-            Influence(self.low - beyond, self.low + messages * self.grid * self._step + beyond, self.low, self.high),
-        )
+        most = self.low + messages * self.grid * self._step + beyond
+        return (Influence(self.low - beyond, most, self.low, self.high),)
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])
@@ -79,7 +78,7 @@ class Gaussian(Mechanism, HasTails):
     The number is rounded at random without bias to one of the points 0 … g, g = ``grid`` (``rounding``), and noise z is
     added, of probability in proportion to e^(−z²/2s²), s = ``multiplier``·g, drawn exactly (``DiscreteGaussian``). A
     message alone has no local ε, as extreme noise reveals much. Among others it has a central one: extreme noise is
-    rare and is counted to δ.
+    rare and is counted to δ. A message is the noisy point plus the reach of the noise.
 
     Theorem: absent user with a cut law (docs/crowds.md), every pair of points and every dataset of them; a number is a
     mixture of two points.
@@ -102,9 +101,9 @@ class Gaussian(Mechanism, HasTails):
     '0.0171'
     """
 
-    multiplier: float
-    low: float = 0.0
-    high: float = 1.0
+    multiplier: float = field(metadata=checked(validation.positive_finite))
+    low: float = field(default=0.0, metadata=checked(validation.real))
+    high: float = field(default=1.0, metadata=checked(validation.real, up=True))
     grid: int | None = None
     epsilon: float = field(init=False, default=math.inf)
 
@@ -118,16 +117,12 @@ class Gaussian(Mechanism, HasTails):
     )
 
     def __post_init__(self) -> None:
-        multiplier = validation.positive_finite("Gaussian", "multiplier", self.multiplier)
+        super().__post_init__()
+        multiplier = self.multiplier
         if not MIN_MULTIPLIER <= multiplier <= MAX_MULTIPLIER:
             least, most = f"{MIN_MULTIPLIER:g}", f"{MAX_MULTIPLIER:g}"
             raise ValueError(f"Gaussian: multiplier must be between {least} and {most}, got {multiplier!r}.")
-        low, high = (
-            validation.real("Gaussian", "low", self.low),
-            validation.real("Gaussian", "high", self.high, up=True),
-        )
-        if not 0.0 < high - low < math.inf:
-            raise ValueError(f"Gaussian: low must be below high and both finite, got {low!r} and {high!r}.")
+        check_interval("Gaussian", self.low, self.high)
         usual = min(MAX_DEFAULT_STEPS, math.ceil(STEPS_PER_DEVIATION / multiplier))
         grid = usual if self.grid is None else validation.count("Gaussian", "grid", self.grid)
         if grid > rounding.MAX_STEPS or grid * multiplier > rounding.MAX_STEPS:
@@ -135,8 +130,7 @@ class Gaussian(Mechanism, HasTails):
                 f"Gaussian: grid and multiplier*grid must be at most {rounding.MAX_STEPS}, got grid {grid} with "
                 f"multiplier {multiplier!r}."
             )
-        for name, value in (("multiplier", multiplier), ("low", low), ("high", high), ("grid", grid)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "grid", grid)
 
     @property
     def steps(self) -> int:
@@ -189,14 +183,6 @@ class Gaussian(Mechanism, HasTails):
         return self.law.has_tails
 
     def truncate_tails(self, share: float) -> TruncatedTable | None:
-        """Returns the law without its tails.
-
-        Args:
-            share: Probability that may be removed from each input's law, in the messages that hide worst.
-
-        Returns:
-            The truncated law, or None if no message is sent by all inputs.
-        """
         return self.law.truncate_tails(share)
 
     @cached_property
@@ -212,15 +198,6 @@ class Gaussian(Mechanism, HasTails):
         return PointProposal(self.law.table, self.low, self.high)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one noisy grid point per user.
-
-        Args:
-            values: Checked numbers, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user: the noisy point plus the reach of the noise.
-        """
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]

@@ -10,7 +10,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
@@ -20,8 +20,8 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
-from shuffledp.mechanisms.base.domain import RealNumber
+from shuffledp._core.validation import Array, Floats, Integers, checked
+from shuffledp.mechanisms.base.domain import RealNumber, check_interval
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon
@@ -70,19 +70,19 @@ from shuffledp.sampling.random_sources import RandomSource, round_down_to_multip
 
 
 NODES_AT_UNIT_EPSILON, MAX_NODES = 32, 64
-"""Number of nodes for ε0 up to 1, then in proportion to ε0, and at most."""
+"""Number of nodes for a local ε up to 1, above which it is in proportion to ε, and its maximum."""
 FINEST_GAP, WIDEST_GAP, GAP_GROWTH = 1 / 40, 1 / 8, 0.5
-"""Gaps between the points that stand for all others, as a share of all for ε0 at most 1; and how fast they grow."""
+"""Gaps between the points that stand for all others, as a share of all if ε is at most 1, and their growth rate."""
 DISTANCE_RESOLUTION, MIN_DISTANCE_RATIO = 4096, 1.15
-"""Distances u that are distinguished: the smallest is 1/FINEST of all, and the least ratio of one to the next."""
+"""Distances u that are distinguished: the smallest as a share of all is 1 over this, and the least ratio of two."""
 
 
 @dataclass(frozen=True)
 class NodeClasses:
     """Classes of messages at nodes: user 1 at ``first`` or ``second``, another user at one of ``third_points``.
 
-    For several thirds, the minimum of their laws is used. The law of a single third is scaled down by the factor s for
-    points that are ``gap``.
+    For several third points, the minimum of their laws is used. The law of a single one is scaled down by the factor s
+    of points that are ``gap`` apart.
     """
 
     rate: Fraction
@@ -123,14 +123,13 @@ def _gaps(nodes: Sequence[int]) -> set[int]:
 def build_point_other_users(rate: Fraction, grid: int, gamma: float) -> OtherUsers:
     """Returns every two points of 0 … ``grid`` and every dataset of such points."""
     local = float(rate * grid)
-    nodes = set(range(0, grid, max(1, math.floor(grid / min(MAX_NODES, NODES_AT_UNIT_EPSILON * max(1.0, local)))))) | {
-        grid
-    }
+    spacing = max(1, math.floor(grid / min(MAX_NODES, NODES_AT_UNIT_EPSILON * max(1.0, local))))
+    nodes = {*range(0, grid, spacing), grid}
     thirds = _third_points(grid, local)
 
-    def kind(first: int, second: int, others: tuple[int, ...], apart: int = 1) -> HidingPair:
-        told = tuple(sorted({*nodes, *thirds, first, second, *others}))
-        return HidingPair(NodeClasses(rate, told, first, second, others, apart), symmetric=False)
+    def kind(first: int, second: int, others: tuple[int, ...], gap: int = 1) -> HidingPair:
+        points = tuple(sorted({*nodes, *thirds, first, second, *others}))
+        return HidingPair(NodeClasses(rate, points, first, second, others, gap), symmetric=False)
 
     gaps = [0, *(v - u for u, v in pairwise(thirds)), 0]
     kinds = [kind(0, grid, (third,), max(beside)) for third, beside in zip(thirds, pairwise(gaps), strict=True)]
@@ -230,8 +229,7 @@ class GridNoise:
 
 @dataclass(frozen=True)
 class EndsBlanketClasses:
-    """Classes of the two ends against the blanket, with points before the middle divided between those
-    ``class_points``."""
+    """Classes of the two ends against the blanket; points before the middle are divided between ``class_points``."""
 
     noise: GridNoise
     class_points: tuple[int, ...]
@@ -255,13 +253,9 @@ class EndsAttackClasses:
     other_number: int
 
     def __call__(self) -> Classes:
-        laws = (
-            self.noise.point_law(0),
-            self.noise.point_law(self.noise.grid),
-            self.noise.number_law(self.other_number),
-        )
-        runs = itertools.pairwise(self.starts)
-        return [MessageClass(*(sum(law[a:b], arb(0)) for law in laws)) for a, b in runs]
+        ends = self.noise.point_law(0), self.noise.point_law(self.noise.grid)
+        laws = *ends, self.noise.number_law(self.other_number)
+        return [MessageClass(*(sum(law[a:b], arb(0)) for law in laws)) for a, b in pairwise(self.starts)]
 
 
 @dataclass(frozen=True)
@@ -281,7 +275,7 @@ class NumberPairClasses:
 
 @dataclass(frozen=True)
 class GridNoiseLaw(Law):
-    """The law of numbers of an interval with noise on a grid; ``middle`` is the middle of the interval in units."""
+    """Law of numbers of an interval with noise on a grid; ``middle`` is the middle of the interval in units."""
 
     noise: GridNoise
     epsilon: float
@@ -318,7 +312,7 @@ class GridNoiseLaw(Law):
         result = []
         with precision(PARAMETER_BITS):
             far = round_up(1 / self.noise.power(grid))
-            for below, steps in itertools.pairwise(ends):
+            for below, steps in pairwise(ends):
                 nearer = round_up(1 / self.noise.power(grid - below - 1))
                 ratio, beta = round_up(1 / self.noise.power(steps)), round_up(self.noise.total_variation(steps))
                 result.append(VariationRatio(p=ratio, beta=beta, q=(far, nearer), q_common=nearer))
@@ -380,8 +374,8 @@ class GridNoiseLaw(Law):
         """Returns attacks on two numbers at the low end, as far apart as they may be."""
         if apart == rounding.RANGE_UNITS:
             return tuple(self.attacks())
-        crowds = (rounding.RANGE_UNITS, self.middle) if apart else ()
-        return tuple(build_attack(NumberPairClasses(self.noise, 0, apart, others)) for others in crowds)
+        numbers = (rounding.RANGE_UNITS, self.middle) if apart else ()
+        return tuple(build_attack(NumberPairClasses(self.noise, 0, apart, others)) for others in numbers)
 
 
 def _divide_among_kept(points: Sequence[MessageClass], kept: Sequence[int]) -> list[MessageClass]:
@@ -391,7 +385,7 @@ def _divide_among_kept(points: Sequence[MessageClass], kept: Sequence[int]) -> l
     """
     ratios = [c.first / c.hiding for c in points]
     hiding = {y: points[y].hiding for y in kept}
-    for left, right in itertools.pairwise(kept):
+    for left, right in pairwise(kept):
         gap = ratios[left] - ratios[right]
         for y in range(left + 1, right):
             moved = points[y].hiding * (ratios[y] - ratios[right]) / gap
@@ -493,7 +487,7 @@ USERS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class TruncatedNoiseEstimator(Estimator):
-    """Estimates the mean from grid points with two-sided geometric noise of this ``rate``, truncated at the ends."""
+    """Estimator of the mean from grid points with two-sided geometric noise of this ``rate``, truncated at the ends."""
 
     low: float
     high: float
@@ -519,10 +513,9 @@ class TruncatedNoiseEstimator(Estimator):
     def mean_square(self, total: Array, users: int) -> Floats | None:
         """Returns the mean square, with the ends replaced by the mean of the values beyond them."""
         inside, at_low, at_high, squares = np.asarray(total, dtype=np.float64) / users
-        steps = inside + (at_high - at_low) * self._mean_excess
-        squares = (
-            squares + at_low * self._mean_excess**2 + at_high * self._mean_excess * (2 * self.grid + self._mean_excess)
-        )
+        excess = self._mean_excess
+        steps = inside + (at_high - at_low) * excess
+        squares = squares + at_low * excess**2 + at_high * excess * (2 * self.grid + excess)
         return np.array([self.low**2 + 2 * self.low * self._step * steps + self._step**2 * squares])
 
     def influence(self, messages: float) -> tuple[Influence, ...]:
@@ -586,16 +579,16 @@ class Laplace(Mechanism, HasNeighbours):
     >>> mechanism = sdp.Laplace(epsilon=1.0, low=18, high=98, grid=80)
     >>> mechanism.message_bits
     7
-    >>> everybody = sdp.amplify(mechanism, users=10_000, effort="quick").epsilon(delta=1e-6).upper
+    >>> whole = sdp.amplify(mechanism, users=10_000, effort="quick").epsilon(delta=1e-6).upper
     >>> near = sdp.amplify(mechanism, users=10_000, effort="quick", diameter=10).epsilon(delta=1e-6).upper
-    >>> f"{everybody:.4f}", f"{near:.4f}"
+    >>> f"{whole:.4f}", f"{near:.4f}"
     ('0.0378', '0.0063')
     """
 
-    epsilon: float
-    low: float = 0.0
-    high: float = 1.0
-    grid: int = 1024
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    low: float = field(default=0.0, metadata=checked(validation.real))
+    high: float = field(default=1.0, metadata=checked(validation.real, up=True))
+    grid: int = field(default=1024, metadata=checked(rounding.check_grid_size, at_least=1))
 
     name = "laplace"
     task = "mean"
@@ -604,15 +597,10 @@ class Laplace(Mechanism, HasNeighbours):
     aliases = ("local-laplace",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Laplace", "epsilon", self.epsilon))
+        super().__post_init__()
         if self.epsilon > MAX_EPSILON:
             raise ValueError(f"Laplace: epsilon must be at most {MAX_EPSILON:g}, got {self.epsilon!r}.")
-        low, high = validation.real("Laplace", "low", self.low), validation.real("Laplace", "high", self.high, up=True)
-        if not 0.0 < high - low < math.inf:
-            raise ValueError(f"Laplace: low must be below high and both finite, got {low!r} and {high!r}.")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-        object.__setattr__(self, "grid", rounding.check_grid_size("Laplace", self.grid, at_least=1))
+        check_interval("Laplace", self.low, self.high)
 
     @cached_property
     def noise(self) -> TwoSidedGeometric:
@@ -641,15 +629,6 @@ class Laplace(Mechanism, HasNeighbours):
         return GridProposal(self.law.noise, self.low, self.high)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one grid point per user.
-
-        Args:
-            values: Checked numbers, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message from 0 to g per user.
-        """
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
@@ -664,38 +643,14 @@ class Laplace(Mechanism, HasNeighbours):
     # --- near inputs ---
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
-        """Returns the exact laws of two numbers against the blanket, which is at each point the law of the farther end.
-
-        Args:
-            first: One number.
-            second: The other number.
-
-        Returns:
-            The pair and the attacks on it.
-
-        Raises:
-            ValueError: If a number is outside the interval.
-        """
         numbers = self.check([first, second])
         a, b = self._units(numbers).tolist()
         if a == b:
             return identical_neighbours()
-        return self.law.neighbours_between(
-            a, b, far=0 if sum(numbers.tolist()) > self.low + self.high else rounding.RANGE_UNITS
-        )
+        far = 0 if sum(numbers.tolist()) > self.low + self.high else rounding.RANGE_UNITS
+        return self.law.neighbours_between(a, b, far)
 
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns all numbers at most ``diameter`` apart, as mixtures of points by the number of steps, rounded up.
-
-        Args:
-            diameter: Largest distance of two numbers.
-
-        Returns:
-            Pairs that cover all of them, and attacks on two numbers that are themselves at most this far apart.
-
-        Raises:
-            ValueError: If the diameter is not positive and finite.
-        """
         size = validation.positive_finite("Laplace", "diameter", diameter, up=True)
         (apart,) = self._units(np.array([rounding.largest_float_within(size, self.low, self.high)])).tolist()
         return self.law.neighbours_within(rounding.max_steps_apart(size, self.low, self.high, self.grid), apart)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
@@ -32,7 +32,7 @@ ONE = Fraction(1)
 
 @dataclass(frozen=True)
 class WindowEstimator(Estimator):
-    """Estimates the mean from points of which a share 1−γ lies in a window that follows the value.
+    """Estimator of the mean from points of which a share 1−γ lies in a window that follows the value.
 
     ``uniform_share`` is γ, ``grid`` N, ``window`` w; the mean of 2y−N+1 is (1−γ)(N−w)x.
     """
@@ -58,10 +58,10 @@ class WindowEstimator(Estimator):
         squared) may come from rounding, and is counted as if it did.
         """
         first, second = np.asarray(total, dtype=np.float64) / users
-        told = float(1 - self.uniform_share)
-        places = np.clip((second - self._mean_square(0.0)) / told, 0.0, self.window_steps**2 + 1.0)
-        spread = self._mean_square(places) - told**2 * max(0.0, places - 1.0)
-        factor = 1 / (told * self.window_steps)
+        signal = float(1 - self.uniform_share)
+        places = np.clip((second - self._mean_square(0.0)) / signal, 0.0, self.window_steps**2 + 1.0)
+        spread = self._mean_square(places) - signal**2 * max(0.0, places - 1.0)
+        factor = 1 / (signal * self.window_steps)
         return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
 
     def mean_square(self, total: Array, users: int) -> Floats | None:
@@ -78,18 +78,16 @@ class WindowEstimator(Estimator):
 
     def variance(self, values: Array) -> Floats:
         units = rounding.signed_to_units(values)
-        told, left = (
-            float(1 - self.uniform_share),
-            rounding.grid_position(units, self.window_steps)[1] / rounding.RANGE_UNITS,
-        )
+        signal = float(1 - self.uniform_share)
+        left = rounding.grid_position(units, self.window_steps)[1] / rounding.RANGE_UNITS
         centre = (2.0 * units / rounding.RANGE_UNITS - 1.0) * self.window_steps
-        spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (told * centre) ** 2
-        return np.array([spread.mean() / (told * self.window_steps) ** 2 / len(units)])
+        spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (signal * centre) ** 2
+        return np.array([spread.mean() / (signal * self.window_steps) ** 2 / len(units)])
 
     def _mean_square(self, places: Any) -> Any:
         """Returns the mean of (2y−N+1)², given that of the square of twice the window's distance from the middle."""
-        gamma, told = float(self.uniform_share), float(1 - self.uniform_share)
-        return gamma * (self.grid**2 - 1) / 3 + told * ((self.window**2 - 1) / 3 + places)
+        gamma, signal = float(self.uniform_share), float(1 - self.uniform_share)
+        return gamma * (self.grid**2 - 1) / 3 + signal * ((self.window**2 - 1) / 3 + places)
 
 
 @dataclass(frozen=True)
@@ -120,18 +118,14 @@ class Piecewise(Mechanism):
     ('0.5', '0.009')
     """
 
-    epsilon: float
-    grid: int = 1024
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    grid: int = field(default=1024, metadata=checked(rounding.check_grid_size, at_least=2))
 
     name = "piecewise"
     task = "mean"
     summary = "mean of numbers in [-1, 1]: a point near the number, or any"
     use_case = "For means with a local ε."
     aliases = ("pm",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Piecewise", "epsilon", self.epsilon))
-        object.__setattr__(self, "grid", rounding.check_grid_size("Piecewise", self.grid, at_least=2))
 
     @cached_property
     def window(self) -> int:
@@ -166,15 +160,6 @@ class Piecewise(Mechanism):
         return WindowEstimator(self.response.uniform_share, self.grid, self.window)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one point per user.
-
-        Args:
-            values: Checked numbers, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user.
-        """
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
@@ -191,24 +176,24 @@ class Piecewise(Mechanism):
         units = [0, rounding.RANGE_UNITS // 2, int(beside * rounding.RANGE_UNITS)]
         return [self._build_attack(rounding.grid_law(unit, self.window_steps)) for unit in dict.fromkeys(units)]
 
-    def _build_attack(self, crowd: dict[int, Fraction]) -> HidingPair:
+    def _build_attack(self, others: dict[int, Fraction]) -> HidingPair:
         """Returns the attack where the others' window begins at these points with these probabilities.
 
         The classes are runs of points with equal probabilities.
         """
         w, grid = self.window, self.grid
-        ends = sorted({0, w, grid - w, grid, *(start + step for start in crowd for step in (0, w))})
+        ends = sorted({0, w, grid - w, grid, *(start + step for start in others for step in (0, w))})
         uniform, likelier = self.response.uniform_share / grid, (1 - self.response.uniform_share) / w
 
         def chance(y: int, places: dict[int, Fraction]) -> Fraction:
             within = sum((part for start, part in places.items() if start <= y < start + w), Fraction(0))
             return uniform + likelier * within
 
-        runs = [
-            (y - x, [chance(x, places) for places in ({0: ONE}, {grid - w: ONE}, crowd)]) for x, y in pairwise(ends)
-        ]
-        classes = [(points * a, points * b, points * c) for points, (a, b, c) in runs]
-        return exact_pair([(to_rational(a), to_rational(b), to_rational(c)) for a, b, c in classes], symmetric=False)
+        classes = []
+        for x, y in pairwise(ends):
+            a, b, c = (to_rational((y - x) * chance(x, places)) for places in ({0: ONE}, {grid - w: ONE}, others))
+            classes.append((a, b, c))
+        return exact_pair(classes, symmetric=False)
 
     def table(self) -> OutputTable:
         if self.grid > MAX_TABLE_OUTPUTS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -16,16 +16,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb, fmpq
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
+from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
-from shuffledp.mechanisms.metric.exponential import MAX_DISTANCE, MIN_DISTANCE
+from shuffledp.mechanisms.metric.exponential import (
+    MAX_DISTANCE,
+    RATIO_BITS,
+    TOTAL_UNITS,
+    check_largest_distance,
+    ratio_below,
+)
 from shuffledp.numerics.intervals import float_above, float_below, integer_below, precision, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import (
     Classes,
@@ -52,7 +57,7 @@ from shuffledp.sampling.random_sources import RandomSource
 #
 # t_j is the weight of a message at distance j from the point of its sender: it falls to the brim t_s = β and stays
 # there. A message that is in no user's hat has the weight β three times, so that G = (P_a − c·P_b)/R, c = e^ε ≥ 1,
-# depends on the places of a, b and x only by their differences. Let a < b, else look at the mirror image: so both
+# depends on the places of a, b and x only by their differences. Let a < b, or else take the mirror image: so both
 # directions are covered. R is R_x, or less of it, the rest revealed (G = 0): the law of G is then above.
 #
 # Raising b. If R falls to both sides of a place that is not above b, raising b by one spreads G. Reflect messages at
@@ -89,8 +94,6 @@ TILT = 0.5
 BADNESS_TOLERANCE = 2e-3
 """Largest relative increase of E G², and of E e^(tG), t = TILT over the largest G, of a range over single points."""
 
-Units = NDArray[np.int64]
-
 
 class HatKind(NamedTuple):
     """A pair, and the two ends of the range of another user's points."""
@@ -105,54 +108,35 @@ Rule = Callable[[int, int], HatKind]
 
 @dataclass(frozen=True)
 class HatWorstDataset:
-    """Weights t_0 … t_s in whole units, of points 0 … ``grid``."""
+    """The kinds of pairs and other users that stand for every two points and every dataset."""
 
-    units: tuple[int, ...]
-    grid: int
+    hat: HatWeights
 
-    @property
-    def reach(self) -> int:
-        return len(self.units) - 1
-
-    @cached_property
-    def total_units(self) -> int:
-        return self.units[0] + 2 * sum(self.units[1:-1]) + (self.grid + 2) * self.units[-1]
-
-    @cached_property
-    def _positions(self) -> Units:
-        return np.arange(-self.reach, self.grid + self.reach + 1)
-
-    @cached_property
-    def _table(self) -> Units:
-        return np.array(self.units)
-
-    def _law(self, *points: int) -> Units:
+    def _law(self, *points: int) -> Integers:
         """Returns the minimum of the laws of some points, in units."""
-        far = np.max([np.abs(self._positions - point) for point in points], axis=0)
-        return np.asarray(self._table[np.minimum(far, self.reach)])
+        return np.asarray(np.min([self.hat.weights(point) for point in points], axis=0))
 
     def build_other_users(self) -> OtherUsers | None:
         """Returns every two points and every dataset; None for too many messages or too coarse weights."""
-        if len(self._positions) > MAX_MESSAGES or not self._falls_evenly():
+        if self.hat.messages > MAX_MESSAGES or not self._falls_evenly():
             return None
-        common = Fraction(int(self._law(0, self.grid).sum()), self.total_units)
-        return ListedOtherUsers(
-            float_below(common), symmetric=True, listed_pairs=tuple(dict.fromkeys(map(self.pair, self.kinds())))
-        )
+        common = Fraction(int(self._law(0, self.hat.grid).sum()), self.hat.total_units)
+        pairs = tuple(dict.fromkeys(map(self.pair, self.kinds())))
+        return ListedOtherUsers(float_below(common), symmetric=True, listed_pairs=pairs)
 
     def _falls_evenly(self) -> bool:
         """Returns True if all t_(p−D)/t_p, p < s, are within 1 + 2^-36 of the largest, by those of one step."""
-        steps = [Fraction(high, low) for high, low in pairwise(self.units)]
-        if self.reach == 1:
+        if self.hat.reach == 1:
             return True
+        steps = [Fraction(high, low) for high, low in pairwise(self.hat.units)]
         uneven = max(steps) / min(steps[:-1]) - 1
-        return self.reach * uneven < Fraction(1, 1 << REPLACEMENT_ERROR_BITS + 1)
+        return self.hat.reach * uneven < Fraction(1, 1 << REPLACEMENT_ERROR_BITS + 1)
 
     # --- ranges of points ---
 
     @cached_property
     def _rules(self) -> list[tuple[Rule, int, int]]:
-        g = self.grid
+        g = self.hat.grid
         return [
             (lambda low, high: HatKind(0, g, (low, high)), 0, g),
             (lambda low, high: HatKind(low, g, (low - high, 0)), 1, g - 1),
@@ -179,10 +163,10 @@ class HatWorstDataset:
 
     def _badness(self, kind: HatKind) -> Floats:
         """Returns E G² and about E e^(tG) of a kind."""
-        first, second = (self._law(point) / self.total_units for point in kind[:2])
-        hiding = self._law(*kind.third_range) / self.total_units
+        first, second = (self._law(point) / self.hat.total_units for point in kind[:2])
+        hiding = self._law(*kind.third_range) / self.hat.total_units
         value = (first - second) / hiding
-        tilted = TILT / (self.units[0] / self.units[-1]) * value
+        tilted = TILT / (self.hat.units[0] / self.hat.units[-1]) * value
         return np.array([hiding @ value**2, hiding @ (np.expm1(tilted) - tilted)])
 
     # --- messages ---
@@ -192,12 +176,12 @@ class HatWorstDataset:
         columns = np.stack([self._law(kind.first), self._law(kind.second), self._law(*kind.third_range)]).T.tolist()
         weights: dict[tuple[int, ...], int] = {}
         most = FIXED_POINT_ONE
-        for column, weight, hidden in self._merge_messages(columns):
+        for column, weight, hiding_factor in self._merge_messages(columns):
             size = math.gcd(*column)
             shape = tuple(each // size for each in column)
             weights[shape] = weights.get(shape, 0) + weight * size
-            most = max(most, hidden)
-        bottom = self.total_units * FIXED_POINT_ONE << ERROR_BITS
+            most = max(most, hiding_factor)
+        bottom = self.hat.total_units * FIXED_POINT_ONE << ERROR_BITS
         more, less = (1 << ERROR_BITS) + 1, (1 << ERROR_BITS) - 1
         shrunk = fmpq(FIXED_POINT_ONE, most)
         classes = [
@@ -208,7 +192,7 @@ class HatWorstDataset:
 
     @cached_property
     def _stride(self) -> int:
-        return max(1, self.reach // SLOPE_MESSAGES)
+        return max(1, self.hat.reach // SLOPE_MESSAGES)
 
     def _merge_messages(self, columns: Sequence[list[int]]) -> Iterator[tuple[list[int], int, int]]:
         """Yields the kept messages, their weights, and the largest factor by which R grows, in units of 2^-52."""
@@ -216,9 +200,9 @@ class HatWorstDataset:
         yield columns[0], FIXED_POINT_ONE, FIXED_POINT_ONE
         while start < len(columns) - 1:
             end, shares = self._find_next_kept(columns, start)
-            hidden = max((share.hiding_factor for share in shares), default=FIXED_POINT_ONE)
-            yield columns[start], sum(share.left for share in shares), hidden
-            yield columns[end], FIXED_POINT_ONE + sum(share.right for share in shares), hidden
+            hiding_factor = max((share.hiding_factor for share in shares), default=FIXED_POINT_ONE)
+            yield columns[start], sum(share.left for share in shares), hiding_factor
+            yield columns[end], FIXED_POINT_ONE + sum(share.right for share in shares), hiding_factor
             start = end
 
     def _find_next_kept(self, columns: Sequence[list[int]], start: int) -> tuple[int, list[_ReplacementShares]]:
@@ -228,9 +212,9 @@ class HatWorstDataset:
             shares = [
                 _split_message(columns[start], columns[start + stride], z) for z in columns[start + 1 : start + stride]
             ]
-            found = [share for share in shares if share]
-            if len(found) == len(shares):
-                return start + stride, found
+            possible = [share for share in shares if share]
+            if len(possible) == len(shares):
+                return start + stride, possible
             stride //= 2
 
 
@@ -245,35 +229,31 @@ class _ReplacementShares(NamedTuple):
 def _split_message(u: Sequence[int], v: Sequence[int], z: Sequence[int]) -> _ReplacementShares | None:
     """Returns shares for which P and Q are those of z up to 2^-36, and R hardly more; None if there are none."""
     left, right = ([a / c for a, c in zip(end, z, strict=True)] for end in (u, v))
-    found = 1 / max(left), 0.0
+    shares = 1 / max(left), 0.0
     for i, j in ((0, 1), (0, 2), (1, 2)):
         size = left[i] * right[j] - left[j] * right[i]
         if abs(size) > 1e-9:
-            found = (right[j] - right[i]) / size, (left[i] - left[j]) / size
+            shares = (right[j] - right[i]) / size, (left[i] - left[j]) / size
             break
-    if not min(found) >= 0:
+    if not min(shares) >= 0:
         return None
-    alpha, beta = (round(share * FIXED_POINT_ONE) for share in found)
+    alpha, beta = (round(share * FIXED_POINT_ONE) for share in shares)
     first, second, third = (alpha * a + beta * b for a, b in zip(u, v, strict=True))
-    hidden = max(FIXED_POINT_ONE, -(-third // z[2]))
+    hiding_factor = max(FIXED_POINT_ONE, -(-third // z[2]))
     exact = all(
-        abs(told - each * FIXED_POINT_ONE) << REPLACEMENT_ERROR_BITS <= each * FIXED_POINT_ONE
-        for told, each in ((first, z[0]), (second, z[1]))
+        abs(replaced - each * FIXED_POINT_ONE) << REPLACEMENT_ERROR_BITS <= each * FIXED_POINT_ONE
+        for replaced, each in ((first, z[0]), (second, z[1]))
     )
-    return (
-        _ReplacementShares(alpha, beta, hidden)
-        if exact and hidden <= FIXED_POINT_ONE * (1 + MAX_HIDING_REDUCTION)
-        else None
-    )
+    if not exact or hiding_factor > FIXED_POINT_ONE * (1 + MAX_HIDING_REDUCTION):
+        return None
+    return _ReplacementShares(alpha, beta, hiding_factor)
 
 
 # --- Law of weights on a grid that fall from a tip to a flat brim ---
 
 
 Probabilities = Sequence[Fraction]
-TOTAL_UNITS = 1 << 61
 MAX_STEP_DISTANCE = 1 << 20
-RATIO_BITS = 100
 
 
 @dataclass(frozen=True)
@@ -307,15 +287,15 @@ class HatWeights:
             brim = (-arb(self.epsilon)).exp()
             total = 2 * sum(falls, arb(0)) + (self.grid + 2) * brim
             scale = arb(TOTAL_UNITS) / arb(float(total.mid()))
-            wished = [integer_below(fall * scale) for fall in falls]
+            desired = [integer_below(fall * scale) for fall in falls]
             lowest = 1 + integer_below(brim * scale)
             if self.step_distance > MAX_STEP_DISTANCE:
                 raise ValueError("WitchHat: expected a grid step that is small against the scale, got one far larger.")
-            ratio, most = (_ratio_below(arb(to_rational(d))) for d in (self.step_distance, Fraction(self.epsilon)))
+            ratio, most = (ratio_below(arb(to_rational(d))) for d in (self.step_distance, Fraction(self.epsilon)))
         result = [lowest]
-        for wish in reversed(wished):
+        for weight in reversed(desired):
             bound = min(ratio * result[-1], most * lowest) >> RATIO_BITS
-            result.append(max(result[-1], min(wish, bound)))
+            result.append(max(result[-1], min(weight, bound)))
         return tuple(result[::-1])
 
     @cached_property
@@ -323,18 +303,16 @@ class HatWeights:
         """The sum of an input's weights."""
         return self.units[0] + 2 * sum(self.units[1:-1]) + (self.grid + 2) * self.units[-1]
 
-    def weights(self, k: int) -> NDArray[np.int64]:
+    def weights(self, k: int) -> Integers:
         """Returns the units of every message for the point k."""
         distance = np.abs(np.arange(-self.reach, self.grid + self.reach + 1) - k)
-        return np.asarray(np.array(self.units)[np.minimum(distance, self.reach)])
+        return np.asarray(self._unit_array[np.minimum(distance, self.reach)])
 
     def number_law(self, unit: int) -> Probabilities:
         """Returns the exact law of the message of one number, in units of 2^-53 of its interval."""
         law = [Fraction(0)] * self.messages
         for k, chance in rounding.grid_law(unit, self.grid).items():
-            law = [
-                before + chance * t / self.total_units for before, t in zip(law, self.weights(k).tolist(), strict=True)
-            ]
+            law = [p + chance * t / self.total_units for p, t in zip(law, self.weights(k).tolist(), strict=True)]
         return law
 
     def distance(self, steps: int) -> arb:
@@ -359,17 +337,17 @@ class HatWeights:
         return np.asarray(np.where(distance == self.reach, far, points + side) + self.reach)
 
     @cached_property
-    def _unit_array(self) -> NDArray[np.int64]:
+    def _unit_array(self) -> Integers:
         return np.array(self.units)
 
     @cached_property
-    def _thresholds(self) -> NDArray[np.int64]:
+    def _thresholds(self) -> Integers:
         times = np.full(self.reach + 1, 2)
         times[0], times[-1] = 1, self.grid + 2
         return np.cumsum(self._unit_array * times)
 
     @cached_property
-    def _starts(self) -> NDArray[np.int64]:
+    def _starts(self) -> Integers:
         return np.concatenate([[0], self._thresholds[:-1]])
 
 
@@ -382,9 +360,7 @@ class RationalClasses:
     @classmethod
     def from_laws(cls, first: Probabilities, second: Probabilities, hiding: Probabilities) -> RationalClasses:
         """Returns classes in which messages with the same three probabilities are merged."""
-        times: dict[tuple[Fraction, Fraction, Fraction], int] = {}
-        for triple in zip(first, second, hiding, strict=True):
-            times[triple] = times.get(triple, 0) + 1
+        times = Counter(zip(first, second, hiding, strict=True))
         return cls(tuple(_multiply_class(triple, count) for triple, count in times.items()))
 
     def __call__(self) -> Classes:
@@ -393,7 +369,7 @@ class RationalClasses:
 
 @dataclass(frozen=True)
 class HatLaw(Law):
-    """The law of numbers of an interval, each a mixture of two points; every law is at least the brim everywhere."""
+    """Law of numbers of an interval, each a mixture of two points; every law is at least the brim everywhere."""
 
     hat: HatWeights
 
@@ -414,7 +390,7 @@ class HatLaw(Law):
 
     @cached_property
     def _worst_dataset(self) -> OtherUsers | None:
-        return HatWorstDataset(self.hat.units, self.hat.grid).build_other_users()
+        return HatWorstDataset(self.hat).build_other_users()
 
     def neighbours_within(self, steps: int) -> Neighbours:
         """Returns points at most this many steps apart; every law is at least the brim everywhere.
@@ -453,14 +429,14 @@ class HatLaw(Law):
             return identical_neighbours()
         floor = np.minimum(hat.weights(0), hat.weights(hat.grid)).tolist()
         blanket = [Fraction(unit, hat.total_units) for unit in floor]
-        crowds = [hat.number_law(others) for others in (far, rounding.RANGE_UNITS // 2)]
-        attacks = [build_attack(RationalClasses.from_laws(*laws, crowd)) for crowd in crowds]
+        hiding_laws = [hat.number_law(others) for others in (far, rounding.RANGE_UNITS // 2)]
+        attacks = [build_attack(RationalClasses.from_laws(*laws, hiding)) for hiding in hiding_laws]
         return neighbours_from_pair(RationalClasses.from_laws(*laws, blanket), attacks)
 
 
 @dataclass(frozen=True)
 class WitchHatEstimator(Estimator):
-    """Estimates the mean of numbers from −``half_width`` to ``half_width``."""
+    """Estimator of the mean of numbers from −``half_width`` to ``half_width``."""
 
     hat: HatWeights
     half_width: float
@@ -535,11 +511,6 @@ def _multiply_class(triple: tuple[Fraction, Fraction, Fraction], count: int) -> 
     return first, second, hiding
 
 
-def _ratio_below(distance: arb) -> int:
-    """Returns e^distance in units of 2^-100, rounded down."""
-    return integer_below(distance.exp() * arb(2) ** RATIO_BITS)
-
-
 MAX_UNCHECKED_EPSILON = 20.0
 """Below this ε the brim always has enough units."""
 MAX_HAT_STEPS = 1 << 16
@@ -578,10 +549,10 @@ class WitchHat(Mechanism, HasNeighbours):
     ('0.0183', '0.0617')
     """
 
-    epsilon: float
-    half_width: float = 1.0
-    scale: float = 1.0
-    grid: int = 256
+    epsilon: float = field(metadata=checked(check_largest_distance))
+    half_width: float = field(default=1.0, metadata=checked(validation.positive_finite))
+    scale: float = field(default=1.0, metadata=checked(validation.positive_finite))
+    grid: int = field(default=256, metadata=checked(rounding.check_grid_size, at_least=1))
 
     name = "witch-hat"
     task = "mean"
@@ -591,35 +562,22 @@ class WitchHat(Mechanism, HasNeighbours):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields scales from narrow hats, which distinguish nearby numbers, to wide ones.
-
-        Args:
-            facts: Known facts of the task; none is used.
-
-        Yields:
-            ``scale`` by name.
-        """
+        # From narrow hats, which distinguish nearby numbers, to wide ones.
         yield from ({"scale": scale} for scale in (0.125, 0.25, 0.5, 1.0, 2.0))
 
     def __post_init__(self) -> None:
-        level = validation.positive_finite("WitchHat", "epsilon", self.epsilon)
-        if not MIN_DISTANCE <= level <= MAX_DISTANCE:
-            raise ValueError(f"WitchHat: epsilon must be from {MIN_DISTANCE:g} to {MAX_DISTANCE:g}, got {level!r}.")
-        object.__setattr__(self, "epsilon", level)
-        for name in ("half_width", "scale"):
-            object.__setattr__(self, name, validation.positive_finite("WitchHat", name, getattr(self, name)))
+        super().__post_init__()
         if not 2 * self.half_width < math.inf:
             raise ValueError(f"WitchHat: half_width must be small enough to be doubled, got {self.half_width!r}.")
-        object.__setattr__(self, "grid", rounding.check_grid_size("WitchHat", self.grid, at_least=1))
         if self.hat.reach > MAX_HAT_STEPS:
             raise ValueError(
                 f"WitchHat: the hat must be at most {MAX_HAT_STEPS} steps wide, got {self.hat.reach}; lower grid or "
                 f"scale."
             )
         # Far below the tip the brim has so few units that a step's ratio is lost in rounding.
-        if level > MAX_UNCHECKED_EPSILON and self.hat.units[0] == self.hat.units[-1]:
+        if self.epsilon > MAX_UNCHECKED_EPSILON and self.hat.units[0] == self.hat.units[-1]:
             raise ValueError(
-                f"WitchHat: epsilon must be smaller for this grid and scale to tell anything, got {level!r}."
+                f"WitchHat: epsilon must be smaller for this grid and scale to reveal anything, got {self.epsilon!r}."
             )
 
     @cached_property
@@ -644,56 +602,25 @@ class WitchHat(Mechanism, HasNeighbours):
         return WitchHatEstimator(self.hat, self.half_width)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one point per user.
-
-        Args:
-            values: Checked numbers, one per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user.
-        """
         return self.hat.draw(rounding.round_to_grid(self._units(values), self.grid, source), source)
 
     def _units(self, values: Floats) -> Integers:
         return rounding.interval_to_units(values, -self.half_width, self.half_width)
 
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns all inputs at most ``diameter`` apart, mixtures of points no more than ⌈diameter/step⌉ steps apart.
-
-        Args:
-            diameter: Largest distance of two inputs.
-
-        Returns:
-            Pairs that cover all of them.
-
-        Raises:
-            ValueError: If the diameter is not positive and finite.
-        """
         size = validation.positive_finite("WitchHat", "diameter", diameter, up=True)
         return self.law.neighbours_within(rounding.max_steps_apart(size, -self.half_width, self.half_width, self.grid))
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
-        """Returns the exact laws of two values against the minimum of all laws: at each point the farther end's.
-
-        Args:
-            first: One value.
-            second: The other value.
-
-        Returns:
-            The pair and the attacks on it.
-
-        Raises:
-            ValueError: If a value is outside the interval.
-        """
         numbers = self.check([first, second])
         a, b = self._units(numbers).tolist()
         return self.law.neighbours_between(a, b, far=0 if sum(numbers.tolist()) > 0 else rounding.RANGE_UNITS)
 
     def table(self) -> OutputTable:
         if self.hat.messages > MAX_TABLE_MESSAGES:
-            most, got = MAX_TABLE_MESSAGES, self.hat.messages
-            raise ValueError(f"WitchHat: a table needs at most {most} messages, got {got}; lower grid.")
+            raise ValueError(
+                f"WitchHat: a table needs at most {MAX_TABLE_MESSAGES} messages, got {self.hat.messages}; lower grid."
+            )
         inputs = np.linspace(-self.half_width, self.half_width, TABLE_INPUTS)
         laws = tuple(tuple(self.hat.number_law(unit)) for unit in self._units(inputs).tolist())
         return OutputTable(inputs, np.arange(self.hat.messages), laws)

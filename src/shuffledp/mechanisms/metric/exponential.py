@@ -17,7 +17,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Floats
+from shuffledp._core.validation import Floats, Integers
 from shuffledp.mechanisms.base.table_law import TableLaw, UnitTable, UnitTriple, canonicalize_pair, merge_columns
 from shuffledp.mechanisms.custom import TableMechanism
 from shuffledp.numerics.intervals import float_above, integer_below, precision, round_up
@@ -67,13 +67,13 @@ class UnitClasses:
 
 @dataclass(frozen=True)
 class MetricLaw(TableLaw):
-    """The law of a table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly."""
+    """Law of a table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly."""
 
     space: DistanceMatrix
     """The privacy distances D."""
 
     @cached_property
-    def _floor(self) -> NDArray[np.int64]:
+    def _floor(self) -> Integers:
         """The least entry of each column, which is below every input's law."""
         return np.asarray(self.table.units.min(axis=0))
 
@@ -95,7 +95,7 @@ class MetricLaw(TableLaw):
         ordered = sorted(kinds, key=lambda kind: (sum(abs(x - y) for x, y, _ in kind), kind), reverse=True)
         return [self.pair(kind) for kind in ordered]
 
-    def _pair_columns(self, a: int, b: int, hiding: NDArray[np.int64]) -> list[UnitTriple]:
+    def _pair_columns(self, a: int, b: int, hiding: Integers) -> list[UnitTriple]:
         """Returns two rows and a hiding law, merging proportional columns and omitting those that are never sent."""
         units = self.table.units
         sent = units.any(axis=0)
@@ -109,7 +109,7 @@ class MetricLaw(TableLaw):
             return identical_neighbours()
         return neighbours_from_pair(self._classes(a, b, self._floor, self.table.total_units), self._build_attacks(a, b))
 
-    def _classes(self, a: int, b: int, hiding: NDArray[np.int64], total: int) -> UnitClasses:
+    def _classes(self, a: int, b: int, hiding: Integers, total: int) -> UnitClasses:
         """Returns two rows and a hiding law in units of 1/total."""
         whole = self.table.total_units
         return UnitClasses(tuple(self._pair_columns(a, b, hiding)), (whole, whole, total))
@@ -118,29 +118,27 @@ class MetricLaw(TableLaw):
         """Returns attacks where all others hold the input that is farthest from both, or one of the two at random."""
         units, whole = self.table.units, self.table.total_units
         far = int(np.argmax(np.exp(self.space.matrix[a]) + np.exp(self.space.matrix[b])))
-        crowds = [(units[far], whole), (units[a] + units[b], 2 * whole)]
-        return [build_attack(self._classes(a, b, crowd, total)) for crowd, total in crowds]
+        hiding_laws = [(units[far], whole), (units[a] + units[b], 2 * whole)]
+        return [build_attack(self._classes(a, b, hiding, total)) for hiding, total in hiding_laws]
 
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns every two inputs at most this far apart; attacked are those, certainly so near, that differ most."""
+        """Returns every two inputs at most this far apart; the attacks are on those surely so near that differ most."""
         near = list(self.near_pairs(validation.positive_finite(self.error_prefix, "diameter", diameter, up=True)))
         if not near:
             raise ValueError(
                 f"{self.error_prefix}: diameter must be at least the smallest distance "
-                f"{self.space.smallest_distance!r}, "
-                f"got {diameter!r}."
+                f"{self.space.smallest_distance!r}, got {diameter!r}."
             )
         near.sort(key=lambda pair: self._variation(*pair), reverse=True)
         worst = near[0]
         with precision(2 * RATIO_BITS):
             p = round_up(arb(max(float(self.space.matrix[pair]) for pair in near)).exp())
-        found = neighbours_from_parameters(
-            p, float_above(Fraction(self._variation(*worst), self.table.total_units)), self.variation_ratio().p
-        )
-        pairs = self._kinds(near) or found.blankets()
+        beta = float_above(Fraction(self._variation(*worst), self.table.total_units))
+        from_parameters = neighbours_from_parameters(p, beta, self.variation_ratio().p)
+        pairs = self._kinds(near) or from_parameters.blankets()
         attacked = next((pair for pair in near if self.is_surely_near(*pair, diameter)), None)
         attacks = () if attacked is None else tuple(self._build_attacks(*attacked))
-        return Neighbours(found.parameters, tuple(pairs), attacks)
+        return Neighbours(from_parameters.parameters, tuple(pairs), attacks)
 
     def _variation(self, a: int, b: int) -> int:
         """Returns the total variation of two inputs in units."""
@@ -169,13 +167,13 @@ def ratios_below(space: DistanceMatrix) -> BigIntegers:
         return np.array([[ratio_below(float(distance)) for distance in row] for row in space.matrix], dtype=object)
 
 
-def ratio_below(distance: float) -> int:
+def ratio_below(distance: float | arb) -> int:
     """Returns e^distance in units of 2^-100, rounded down."""
     return integer_below(arb(distance).exp() * arb(2) ** RATIO_BITS)
 
 
-def units_per_weight(space: DistanceMatrix, sums: NDArray[np.float64]) -> arb:
-    """Returns the units of weight 1 with which the common sum of rows with these sums of weights is about UNITS."""
+def units_per_weight(space: DistanceMatrix, sums: Floats) -> arb:
+    """Returns the units of weight 1 for which the common sum of rows with these sums is about `TOTAL_UNITS`."""
     excess = np.expm1(space.matrix)
     np.fill_diagonal(excess, np.inf)
     most = sums[:, None] + (sums[:, None] - sums) / excess
@@ -215,6 +213,14 @@ def add_rest_column(rows: BigIntegers, ratios: BigIntegers) -> BigIntegers:
             if a != b:
                 whole = max(whole, -((one * sums[a] - ratio * sums[b]) // (ratio - one)))
     return np.concatenate([rows, (whole - sums)[:, None]], axis=1)
+
+
+def check_largest_distance(who: str, name: str, value: object) -> float:
+    """Returns a local ε that is the largest distance of a table of whole units."""
+    number = validation.positive_finite(who, name, value)
+    if not MIN_DISTANCE <= number <= MAX_DISTANCE:
+        raise ValueError(f"{who}: {name} must be from {MIN_DISTANCE:g} to {MAX_DISTANCE:g}, got {number!r}.")
+    return number
 
 
 def check_space(who: str, distances: Any) -> DistanceMatrix:
@@ -270,11 +276,13 @@ class Exponential(TableMechanism, HasNeighbours):
         object.__setattr__(self, "space", space)
         object.__setattr__(self, "distances", space.matrix)
         with precision(PRECISION_BITS):
-            weights = [[(-arb(float(distance)) / 2).exp() for distance in row] for row in space.matrix]
-            sums = [sum(row, arb(0)) for row in weights]
-            shares = [[weight / total for weight in row] for row, total in zip(weights, sums, strict=True)]
-            table = private_table(space, shares)
+            table = private_table(space, self._weights())
         self._set_table(table)
+
+    def _weights(self) -> list[list[arb]]:
+        weights = [[(-arb(float(distance)) / 2).exp() for distance in row] for row in self.space.matrix]
+        sums = [sum(row, arb(0)) for row in weights]
+        return [[weight / total for weight in row] for row, total in zip(weights, sums, strict=True)]
 
     @cached_property
     def law(self) -> MetricLaw:
@@ -284,29 +292,9 @@ class Exponential(TableMechanism, HasNeighbours):
         return (self.space,)
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
-        """Returns the exact laws of two inputs against the minimum of all laws.
-
-        Args:
-            first: One input.
-            second: The other input.
-
-        Returns:
-            The pair and the attacks on it.
-        """
         return self.law.neighbours_between(self.space.check_index(first), self.space.check_index(second))
 
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns every two inputs at most this far apart.
-
-        Args:
-            diameter: Largest distance of two inputs.
-
-        Returns:
-            Pairs that cover all of them, and attacks.
-
-        Raises:
-            ValueError: If no two inputs are that near.
-        """
         return self.law.neighbours_within(diameter)
 
     @classmethod
@@ -362,9 +350,11 @@ class PaddedExponential(TableMechanism, HasNeighbours):
         object.__setattr__(self, "space", space)
         object.__setattr__(self, "distances", space.matrix)
         with precision(PRECISION_BITS):
-            weights = [[(-arb(float(distance))).exp() for distance in row] for row in space.matrix]
-            table = private_table(space, weights)
+            table = private_table(space, self._weights())
         self._set_table(table)
+
+    def _weights(self) -> list[list[arb]]:
+        return [[(-arb(float(distance))).exp() for distance in row] for row in self.space.matrix]
 
     @cached_property
     def law(self) -> MetricLaw:
@@ -374,29 +364,9 @@ class PaddedExponential(TableMechanism, HasNeighbours):
         return (self.space,)
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
-        """Returns the exact laws of two inputs against the minimum of all laws.
-
-        Args:
-            first: One input.
-            second: The other input.
-
-        Returns:
-            The pair and the attacks on it.
-        """
         return self.law.neighbours_between(self.space.check_index(first), self.space.check_index(second))
 
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns every two inputs at most this far apart.
-
-        Args:
-            diameter: Largest distance of two inputs.
-
-        Returns:
-            Pairs that cover all of them, and attacks.
-
-        Raises:
-            ValueError: If no two inputs are that near.
-        """
         return self.law.neighbours_within(diameter)
 
     @classmethod

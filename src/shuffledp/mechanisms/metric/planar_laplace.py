@@ -10,22 +10,21 @@ from typing import Any
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Floats, Integers
-from shuffledp.mechanisms.base.domain import InputDomain, check_reals
+from shuffledp._core.validation import Array, Floats, Integers, checked
+from shuffledp.mechanisms.base.domain import InputDomain, check_interval, check_reals
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import UnitTable
 from shuffledp.mechanisms.custom import TableEstimator, TableProposal
 from shuffledp.mechanisms.metric.exponential import (
     MAX_DISTANCE,
-    MIN_DISTANCE,
     RATIO_BITS,
     BigIntegers,
     MetricLaw,
     add_rest_column,
+    check_largest_distance,
     ratio_below,
     round_to_units,
     units_per_weight,
@@ -41,11 +40,11 @@ from shuffledp.sampling.random_sources import RandomSource
 DISTANCE_TOLERANCE = 1e-12
 """Larger than the relative rounding error of distances in floats."""
 EDGE_TOLERANCE = 1e-15
-"""Relative distance from an edge at which floats still tell on which side a point is."""
+"""Relative distance from an edge at which floats still distinguish its two sides."""
 
 
 MAX_ROWS = 1e9
-"""Cap on the default number of rows; larger maps are refused later."""
+"""Cap on the default number of rows; larger maps are rejected later."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,14 @@ class MapGrid:
         """Order of coordinates: degrees are written latitude first."""
         return [0, 1] if self.coordinates == "plane" else [1, 0]
 
-    def find_cells(self, points: Floats) -> NDArray[np.int64]:
+    def find_cells(self, points: Floats) -> Integers:
         """Returns the number of the cell of each checked point."""
         x, y = points[:, self.coordinate_order].T
         column = np.floor((x - self.west) / (self.east - self.west) * self.columns).astype(np.int64)
         row = np.floor((y - self.south) / (self.north - self.south) * self.rows).astype(np.int64)
         return np.asarray(np.minimum(row, self.rows - 1) * self.columns + np.minimum(column, self.columns - 1))
 
-    def cell_offsets(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def cell_offsets(self) -> tuple[Integers, Integers]:
         """Returns the numbers of columns, and of rows, between every two cells."""
         place = np.arange(self.columns * self.rows)
         across = np.abs(np.subtract.outer(place % self.columns, place % self.columns))
@@ -131,11 +130,12 @@ class MapGrid:
         for axis, (low, high, count) in enumerate(
             ((self.west, self.east, self.columns), (self.south, self.north, self.rows))
         ):
-            hair = EDGE_TOLERANCE * max(abs(low), abs(high))
-            one, other = (cell // self.columns if axis else cell % self.columns for cell in (a, b))
-            edges = low + (high - low) * np.array([max(one, other), min(one, other) + 1]) / count
-            beside = [edges[0] + hair, edges[1] - hair] if one > other else [edges[1] - hair, edges[0] + hair]
-            places[:, axis] = beside if one != other else edges.mean()
+            margin = EDGE_TOLERANCE * max(abs(low), abs(high))
+            first, second = (cell // self.columns if axis else cell % self.columns for cell in (a, b))
+            edges = low + (high - low) * np.array([max(first, second), min(first, second) + 1]) / count
+            above, below = edges[0] + margin, edges[1] - margin
+            beside = [above, below] if first > second else [below, above]
+            places[:, axis] = beside if first != second else edges.mean()
         return np.ascontiguousarray(places[:, self.coordinate_order])
 
     def distance(self, points: Floats) -> float:
@@ -168,17 +168,14 @@ class MapPoint(InputDomain):
 
 @dataclass(frozen=True)
 class MapLaw(MetricLaw):
-    """The law of a table of cells: points are as near as the nearest points of their cells."""
+    """Law of a table of cells: points are as near as the nearest points of their cells."""
 
     grid: MapGrid
 
     def near_pairs(self, diameter: float) -> Iterator[tuple[int, int]]:
         """Returns the cells that hold two points at most this far apart."""
-        return (
-            (a, b)
-            for a, b in self.space.pairs()
-            if self.grid.least_distance(a, b) <= diameter * (1 + DISTANCE_TOLERANCE)
-        )
+        most = diameter * (1 + DISTANCE_TOLERANCE)
+        return ((a, b) for a, b in self.space.pairs() if self.grid.least_distance(a, b) <= most)
 
     def is_surely_near(self, a: int, b: int, diameter: float) -> bool:
         """Returns True if two points of these half-open cells are certainly at most this far apart.
@@ -193,7 +190,7 @@ class MapLaw(MetricLaw):
 
 @dataclass(frozen=True)
 class MapEstimator(TableEstimator):
-    """Estimates the number of users in each cell."""
+    """Estimator of the number of users in each cell."""
 
     grid: MapGrid
 
@@ -252,13 +249,13 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     '0.0308'
     """
 
-    epsilon: float
-    west: float = 0.0
-    east: float = 1.0
-    south: float = 0.0
-    north: float = 1.0
-    columns: int = 6
-    rows: int = 0
+    epsilon: float = field(metadata=checked(check_largest_distance))
+    west: float = field(default=0.0, metadata=checked(validation.real))
+    east: float = field(default=1.0, metadata=checked(validation.real, up=True))
+    south: float = field(default=0.0, metadata=checked(validation.real))
+    north: float = field(default=1.0, metadata=checked(validation.real, up=True))
+    columns: int = field(default=6, metadata=checked(validation.count))
+    rows: int = field(default=0, metadata=checked(validation.count, at_least=0))
     coordinates: str = "plane"
     space: DistanceMatrix = field(init=False, repr=False, compare=False)
     """The privacy distances of cells."""
@@ -269,40 +266,24 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     task = "location"
     summary = "where users are: the cell of a map, with planar Laplace noise"
     use_case = "For places, where near ones are to be hidden best."
-    aliases = (
-        "geo-ind",
-        "geo-indistinguishability",
-    )
+    aliases = ("geo-ind", "geo-indistinguishability")
     tunable = (TunableParameter("epsilon", False, False, 1e-6, MAX_DISTANCE),)
 
     def __post_init__(self) -> None:
-        level = validation.positive_finite("PlanarLaplace", "epsilon", self.epsilon)
-        if not MIN_DISTANCE <= level <= MAX_DISTANCE:
-            raise ValueError(
-                f"PlanarLaplace: epsilon must be from {MIN_DISTANCE:g} to {MAX_DISTANCE:g}, got {level!r}."
-            )
-        object.__setattr__(self, "epsilon", level)
-        for low, high in (("west", "east"), ("south", "north")):
-            ends = [
-                validation.real("PlanarLaplace", name, getattr(self, name), up=name == high) for name in (low, high)
-            ]
-            if not 0.0 < ends[1] - ends[0] < math.inf:
-                raise ValueError(
-                    f"PlanarLaplace: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
-                )
-            object.__setattr__(self, low, ends[0])
-            object.__setattr__(self, high, ends[1])
+        super().__post_init__()
+        check_interval("PlanarLaplace", self.west, self.east, ("west", "east"))
+        check_interval("PlanarLaplace", self.south, self.north, ("south", "north"))
         self._check_coordinates()
-        columns = validation.count("PlanarLaplace", "columns", self.columns)
-        rows = self._build_grid(columns, validation.count("PlanarLaplace", "rows", self.rows, at_least=0)).rows
+        columns, rows = self.columns, self._build_grid().rows
         if not 2 <= columns * rows <= MAX_CELLS:
             raise ValueError(f"PlanarLaplace: expected 2 to {MAX_CELLS} cells, got {columns} columns and {rows} rows.")
-        object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "rows", rows)
         self._tabulate()
 
-    def _build_grid(self, columns: int, rows: int) -> MapGrid:
-        return MapGrid.from_bounds(self.west, self.east, self.south, self.north, columns, rows, self.coordinates)
+    def _build_grid(self) -> MapGrid:
+        return MapGrid.from_bounds(
+            self.west, self.east, self.south, self.north, self.columns, self.rows, self.coordinates
+        )
 
     @classmethod
     def per_unit(cls, rate: float, **settings: Any) -> PlanarLaplace:
@@ -326,9 +307,8 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     def _check_coordinates(self) -> None:
         if self.coordinates not in COORDINATES:
             raise ValueError(f"PlanarLaplace: coordinates must be plane or degrees, got {self.coordinates!r}.")
-        if self.coordinates == "degrees" and not (
-            self.south >= -85 and self.north <= 85 and self.east - self.west <= 180
-        ):
+        fits = self.south >= -85 and self.north <= 85 and self.east - self.west <= 180
+        if self.coordinates == "degrees" and not fits:
             raise ValueError(
                 "PlanarLaplace: a region in degrees must lie between latitudes -85 and 85 and be at most 180 wide, "
                 f"got {self.south!r} to {self.north!r} and {self.west!r} to {self.east!r}."
@@ -338,7 +318,8 @@ class PlanarLaplace(Mechanism, HasNeighbours):
 
     @cached_property
     def grid(self) -> MapGrid:
-        return self._build_grid(self.columns, self.rows)
+        """The cells of the map."""
+        return self._build_grid()
 
     @property
     def reach(self) -> float:
@@ -390,15 +371,6 @@ class PlanarLaplace(Mechanism, HasNeighbours):
         return MapProposal(self.unit_table, self.grid)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one cell per user.
-
-        Args:
-            values: Checked points, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One message per user.
-        """
         return self.unit_table.draw(self.grid.find_cells(values), source)
 
     # --- table ---
@@ -433,33 +405,10 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     # --- near inputs ---
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
-        """Returns the exact laws of two points, those of their cells.
-
-        Args:
-            first: One point.
-            second: The other point.
-
-        Returns:
-            The pair and the attacks on it.
-
-        Raises:
-            ValueError: If a point is outside the region.
-        """
         a, b = self.grid.find_cells(self.check([first, second])).tolist()
         return self.law.neighbours_between(a, b)
 
     def neighbours_within(self, diameter: float) -> Neighbours:
-        """Returns every two points at most this far apart.
-
-        Args:
-            diameter: Largest distance of two points.
-
-        Returns:
-            Pairs that cover all of them, and attacks.
-
-        Raises:
-            ValueError: If the diameter is not positive and finite, or no two cells are that near.
-        """
         return self.law.neighbours_within(diameter)
 
     def table(self) -> OutputTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import comb, prod
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Floats, Integers, Words
+from shuffledp._core.validation import Array, Bytes, Floats, Integers, Words, checked
 from shuffledp.mechanisms.base.domain import BoxVector
 from shuffledp.mechanisms.base.encoding import BitRowEncoding, WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
@@ -59,18 +59,18 @@ class SignEstimator(Estimator):
 
     @property
     def has_zeros(self) -> bool:
-        """True if some messages say nothing of a coordinate."""
+        """True if a message has no sign for some coordinates."""
         return self.dimension > 1
 
     def for_endpoint_values(self, estimate: Estimate) -> Estimate:
-        """Returns the estimate for values ±1, whose squares are 1 and not that of the mean, whoever answered."""
-        own = (1 - np.clip(estimate.value, -1.0, 1.0) ** 2) / estimate.users
+        """Returns the estimate for values ±1: their squares are 1, not the square of their mean, whoever answered."""
+        excess = (1 - np.clip(estimate.value, -1.0, 1.0) ** 2) / estimate.users
         tails = (
             estimate.error_law.for_endpoint_values()
             if isinstance(estimate.error_law, MeanErrorLaw)
             else estimate.error_law
         )
-        return replace(estimate, variance=np.maximum(estimate.variance - own, 0.0), error_law=tails)
+        return replace(estimate, variance=np.maximum(estimate.variance - excess, 0.0), error_law=tails)
 
     def mean_square(self, total: Array, users: int) -> Floats | None:
         return np.full(self.dimension, self.second_moment)
@@ -110,7 +110,7 @@ class SingleSignEstimator(SignEstimator):
 
 
 def sign_law(region: TwoLevelResponse, dimension: int) -> TwoLevelLaw:
-    """Returns the law, attacked where all others hold the first of the two inputs, or 0, and so send uniform signs.
+    """Returns the law; in its attacks all others hold the first of the two inputs, or 0 and so send uniform signs.
 
     With one coordinate there are two messages, and the ends of [−1, 1] are the extreme inputs.
     """
@@ -123,7 +123,7 @@ def sign_law(region: TwoLevelResponse, dimension: int) -> TwoLevelLaw:
 
 
 def table_inputs(dimension: int) -> Array:
-    """Returns both ends of a diagonal, a third corner, and three vectors between, all of multiples of 2^-52."""
+    """Returns both ends of a diagonal, a third corner, and three vectors between, all in multiples of 2^-52."""
     ones = np.ones(dimension)
     signs = np.where(np.arange(dimension) % 2, -1.0, 1.0)
     mixed = np.resize([0.3125, -0.75, 2.0**-50, 1.0 - 2.0**-52], dimension)
@@ -176,7 +176,7 @@ class SignVectors:
 
 @dataclass(frozen=True)
 class UniformSignsProposal(UniformProposal):
-    """The uniform law on vectors of signs; a value's own signs are drawn once, before any seed is tried."""
+    """The uniform law on vectors of signs; a value is rounded to signs once, before any seed is tried."""
 
     in_response_set: SignVectors
 
@@ -196,17 +196,17 @@ class UniformSignsProposal(UniformProposal):
 
 @dataclass(frozen=True)
 class Duchi(Mechanism):
-    """Reports a vector of signs t, likelier if t·v > 0, where v is the user's vector rounded to signs.
+    """Reports a vector of signs t, more likely if t·v > 0, where v is the user's vector rounded to signs.
 
-    The own set is {t : t·v > 0}, N₊ of the 2^d vectors: 2^(d−1) of them for odd d, fewer for even d by half the ties.
-    To draw from it, draw t from all, negate it if t·v < 0, and redraw if t·v = 0: all vectors of the set are equally
-    likely. Nothing is enumerated.
+    The response set is {t : t·v > 0}, N₊ of the 2^d vectors: 2^(d−1) of them for odd d, fewer for even d by half the
+    ties. To draw from it, draw t from all, negate it if t·v < 0, and redraw if t·v = 0: all vectors of the set are
+    equally likely. Nothing is enumerated.
 
     A message is a row of packed bits, 1 for +, which is also its encoding: coordinate j is bit j mod 8 of byte j div 8.
 
     Theorem: [VR] Table 5, Duchi et al.: p = q = e^ε, β = (e^ε−1)N₊/(e^ε·N₊ + 2^d − N₊); (e^ε−1)/(e^ε+1) for odd d.
-    Deviates: ties t·v = 0 (even d) have the low weight. Drawn as often described, with ties in both halves, the
-    ratio is e^ε + 1.
+    Deviates: ties t·v = 0 (even d) have the low weight. With ties in both halves, as often described, the ratio would
+    be e^ε + 1.
 
     Args:
         epsilon: Local ε of every message.
@@ -225,20 +225,14 @@ class Duchi(Mechanism):
     True
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count, at_most=MAX_DIMENSION))
 
     name = "duchi"
     task = "vector mean"
     summary = "vector mean: signs of all coordinates, turned towards the user's vector"
     use_case = "For vectors whose every coordinate is between −1 and 1, of few dimensions."
     aliases = ("duchi-vector",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Duchi", "epsilon", self.epsilon))
-        object.__setattr__(
-            self, "dimension", validation.count("Duchi", "dimension", self.dimension, at_most=MAX_DIMENSION)
-        )
 
     @cached_property
     def response(self) -> TwoLevelResponse:
@@ -259,9 +253,9 @@ class Duchi(Mechanism):
     def _crosswise_attack(self) -> HidingPair:
         """Returns two opposite corners where all others hold one with half of the signs of each.
 
-        With u and v the sums of the signs of either half, the regions are u + v > 0, u + v < 0 and u > v. (u, v) has
-        the same law with its two exchanged, or one of them negated, so that the first and the third share a quarter of
-        all but those with |u| = |v|, and the second and the third as much.
+        With u and v the sums of the signs of either half, the regions are u + v > 0, u + v < 0 and u > v. The law of
+        (u, v) does not change if u and v are exchanged, or one of them is negated. So the first and the third region
+        share a quarter of all vectors but those with |u| = |v|, and so do the second and the third.
         """
         half, whole = self.dimension // 2, 1 << self.dimension
         both_zero = comb(half, half // 2) ** 2 if half % 2 == 0 else 0
@@ -283,7 +277,7 @@ class Duchi(Mechanism):
 
     @cached_property
     def estimator(self) -> SignVectorEstimator:
-        """The estimator, with scale 1/E[t_j·v_j]: over the own set, the sum of t·v is d·C(d−1, ⌊d/2⌋)."""
+        """The estimator, with scale 1/E[t_j·v_j]: over the response set, the sum of t·v is d·C(d−1, ⌊d/2⌋)."""
         d = self.dimension
         towards = Fraction(comb(d - 1, d // 2), 1 << d) / self.response.share
         scale = float(1 / ((1 - self.response.uniform_share) * towards))
@@ -298,15 +292,7 @@ class Duchi(Mechanism):
         return SignVectors(self.dimension)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one vector of signs per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            Packed bits, one row per user.
-        """
+        """Returns one vector of signs per user, a row of packed bits."""
         return np.concatenate([self._randomize(part, source) for part in self._signs.iterate_batches(values)])
 
     def _randomize(self, values: Array, source: RandomSource) -> Array:
@@ -326,8 +312,7 @@ class Duchi(Mechanism):
         return np.asarray(drawn & self._signs.all_ones)
 
     def table(self) -> OutputTable:
-        if self.dimension > MAX_DUCHI_TABLE_DIMENSION:
-            most = MAX_DUCHI_TABLE_DIMENSION
+        if self.dimension > (most := MAX_DUCHI_TABLE_DIMENSION):
             raise ValueError(f"Duchi: a table needs at most {most} coordinates, got {self.dimension}.")
         inputs, cube = table_inputs(self.dimension), list(itertools.product((-1, 1), repeat=self.dimension))
         messages = self._signs.pack(np.array(cube) > 0)
@@ -347,7 +332,7 @@ class Duchi(Mechanism):
 
 
 def _rounding_probabilities(vector: Sequence[float], cube: Sequence[Sequence[int]]) -> list[Fraction]:
-    """Returns the probability of each vector of signs as the rounded vector; coordinates are multiples of 2^-52."""
+    """Returns the probability of each vector of signs after rounding; coordinates are multiples of 2^-52."""
     up = [(1 + Fraction(x)) / 2 for x in vector]
     return [prod((u if s > 0 else 1 - u for s, u in zip(v, up, strict=True)), start=Fraction(1)) for v in cube]
 
@@ -367,8 +352,8 @@ MAX_HARMONY_TABLE_DIMENSION = 100
 class Harmony(Mechanism):
     """Reports the sign of one coordinate, drawn uniformly, through randomized response.
 
-    A message is 2j + 1 for coordinate j with sign +, 2j with sign −. The own set is {(j, v_j)}: one of the two signs
-    for each coordinate, v the vector rounded to signs.
+    A message is 2j + 1 for coordinate j with sign +, 2j with sign −. The response set is {(j, v_j)}: one of the two
+    signs for each coordinate, v the vector rounded to signs.
 
     Theorem: [VR] Table 5, Harmony: p = q = e^ε, β = (e^ε−1)/(e^ε+1).
 
@@ -387,18 +372,14 @@ class Harmony(Mechanism):
     True
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count))
 
     name = "harmony"
     task = "vector mean"
     summary = "vector mean: the sign of one random coordinate"
     use_case = "For vectors of many coordinates between −1 and 1, one bit and an index each."
     aliases = ("hm",)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_informative_epsilon("Harmony", "epsilon", self.epsilon))
-        object.__setattr__(self, "dimension", validation.count("Harmony", "dimension", self.dimension))
 
     @cached_property
     def response(self) -> TwoLevelResponse:
@@ -423,15 +404,7 @@ class Harmony(Mechanism):
         return SingleSignEstimator(self.dimension, scale, scale**2 / self.dimension)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one coordinate with a sign per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One message 2·coordinate + sign per user.
-        """
+        """Returns one message 2·coordinate + sign per user."""
         users = len(values)
         chosen = source.integers_below(self.dimension, users)
         units = rounding.signed_to_units(values[np.arange(users), chosen])
@@ -440,8 +413,7 @@ class Harmony(Mechanism):
         return np.asarray(2 * chosen + sign)
 
     def table(self) -> OutputTable:
-        if self.dimension > MAX_HARMONY_TABLE_DIMENSION:
-            most = MAX_HARMONY_TABLE_DIMENSION
+        if self.dimension > (most := MAX_HARMONY_TABLE_DIMENSION):
             raise ValueError(f"Harmony: a table needs at most {most} coordinates, got {self.dimension}.")
         inputs = table_inputs(self.dimension)
         rows = tuple(

@@ -1,4 +1,7 @@
-"""Gaussian mechanism for the mean of vectors in the unit ball."""
+"""Gaussian mechanism for the mean of vectors in the unit ball.
+
+The proof about its worst dataset is in docs/crowds.md, "Gaussian noise in a ball".
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
@@ -51,12 +54,13 @@ from shuffledp.sampling.rounding import NOISE_VARIANCE, round_with_noise
 PRECISION_BITS = 256
 """Precision: probabilities of e^-110 are differences of numbers near 1."""
 MAX_CELLS = 300
+"""Largest number of cells that are examined for one level."""
 TRIED_CELL_WIDTHS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 """Values of e that are tried, in widths of a cell."""
 EXCESS_LEVELS, MIN_SCALED_LEVEL = (0.01, 0.02, 0.04, 0.06, 0.09, 0.13), 0.22
 """Relative excesses of the few kinds' E G² over the worst triple's; the first sufficient one is used.
 
-Only those above ``MIN_SCALED_LEVEL``/σ² are tried, or the last.
+Only those above ``MIN_SCALED_LEVEL``/σ² are tried, or the last one.
 """
 KIND_COUNT = 3
 """Number of the few kinds."""
@@ -165,9 +169,8 @@ class BallWorstDataset:
         def square(more: float) -> float:
             return math.exp(s * (4 + more)) - math.exp(s * math.sqrt(more * (4 + more)))
 
-        more = min((k / 16 for k in range(129)), key=square)
         with precision(96):
-            e = arb(more)
+            e = arb(min((k / 16 for k in range(129)), key=square))
             corner, beside = 4 + e, (e * e + 4 * e).sqrt()
             scale = 1 / arb(to_rational(self.sigma))
             half, away = (((corner + sign * beside) / 2).sqrt() * scale for sign in (-1, 1))
@@ -175,19 +178,18 @@ class BallWorstDataset:
 
     def arc_kinds(self, level: float) -> list[KindParameters]:
         """Returns a few kinds with A + B = T, g = 0, T so large that E G² exceeds the worst triple's by this level."""
-        s, wanted = self.sigma**-2, self.worst_mean_square * (1 + level)
-        steps = KIND_COUNT - 1
-        found = []
-        for k in range(steps + 1):
-            share = k / steps
+        s, target = self.sigma**-2, self.worst_mean_square * (1 + level)
+        kinds = []
+        for k in range(KIND_COUNT):
+            share = k / (KIND_COUNT - 1)
 
             def excess(total: float, share: float = share) -> float:
-                return math.expm1(share * total * s) + math.expm1((1 - share) * total * s) - wanted
+                return math.expm1(share * total * s) + math.expm1((1 - share) * total * s) - target
 
             total = s * find_crossing(excess, 0.0, 40.0, relative=0.0, absolute=1e-9).middle
             root, away = math.sqrt(total), math.sqrt(total * share * (1 - share))
-            found.append(KindParameters(max(MIN_COMPONENT, share * root), max(MIN_COMPONENT, (1 - share) * root), away))
-        return found
+            kinds.append(KindParameters(max(MIN_COMPONENT, share * root), max(MIN_COMPONENT, (1 - share) * root), away))
+        return kinds
 
     def cell_kind(self, cell: AngleCell) -> KindParameters:
         """Returns the kind that stands for a cell, with the best e."""
@@ -223,14 +225,14 @@ def _normal_tail(x: arb) -> arb:
 
 
 def _place_nodes(low: float, high: float, importance: Floats, count: int, floor: float) -> list[float]:
-    """Returns ``count`` + 1 places from low to high, densest where a spread costs most."""
+    """Returns ``count`` + 1 places from low to high, densest where a wide gap would cost most."""
     places = np.linspace(low, high, DENSITY_POINTS)
     density = importance ** (1 / 3)
     density = density / density.max() + floor
     rise = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    found = np.interp(np.linspace(0, rise[-1], count + 1), rise, places)
-    found[0], found[-1] = low, high
-    return [float(place) for place in found]
+    nodes = np.interp(np.linspace(0, rise[-1], count + 1), rise, places)
+    nodes[0], nodes[-1] = low, high
+    return [float(node) for node in nodes]
 
 
 Atom = tuple[arb, arb, arb]
@@ -238,7 +240,7 @@ Atom = tuple[arb, arb, arb]
 
 
 def line_atoms(first: float, second: float, reach: float, count: int, floor: float = TAIL_NODE_DENSITY) -> list[Atom]:
-    """Returns a law above that of (e^(αu−α²/2), e^(−λu−λ²/2)), but for the part beyond ``reach`` of P and Q."""
+    """Returns a law that dominates that of (e^(αu−α²/2), e^(−λu−λ²/2)), without P and Q beyond ``reach``."""
     low, high = -second - reach, first + reach
     u = np.linspace(low, high, DENSITY_POINTS)
     importance = np.zeros(DENSITY_POINTS)
@@ -276,7 +278,7 @@ def line_atoms(first: float, second: float, reach: float, count: int, floor: flo
 
 
 def factor_atoms(away: float, reach: float, count: int, floor: float = TAIL_NODE_DENSITY) -> list[tuple[arb, arb]]:
-    """Returns probabilities, and these times W, of a law above that of W, but for the part beyond ``reach`` of P."""
+    """Returns a law that dominates that of W, without P beyond ``reach``, as probabilities and these times W."""
     low, high = away - reach, away + reach
     importance = np.exp(-((np.linspace(low, high, DENSITY_POINTS) - 2 * away) ** 2) / 2)
     nodes = [arb(to_rational(place)) for place in _place_nodes(low, high, importance, count, floor)]
@@ -319,16 +321,13 @@ class KindLaw:
         with precision(PRECISION_BITS):
             line = line_atoms(self.parameters.first, self.parameters.second, self.reach, nodes, floor)
             factors = _find_factor_atoms(self.parameters.away, self.reach, self.tolerance / 2, fewest, floor)
-            assert all(each[0] >= 0 for each in (*line, *factors)), "every chance is certain"
+            assert all(each[0] >= 0 for each in (*line, *factors)), "every probability is certainly not negative"
             more = arb(to_rational(self.error)).exp()
             sides = np.array([(round_up(x * more), round_down(y / more), round_down(c / more)) for c, x, y in line])
             scales = np.array([(round_up(m), round_down(m), round_down(c)) for c, m in factors])
-        found = (sides[:, None, :] * scales).reshape(-1, 3) * [
-            1 + ROUNDING_ERROR,
-            1 - ROUNDING_ERROR,
-            1 - ROUNDING_ERROR,
-        ]
-        return _drop_largest(found, tail_below(self.reach))
+        margins = np.array([1 + ROUNDING_ERROR, 1 - ROUNDING_ERROR, 1 - ROUNDING_ERROR])
+        rows = (sides[:, None, :] * scales).reshape(-1, 3) * margins
+        return _drop_largest(rows, tail_below(self.reach))
 
     @cached_property
     def missing_masses(self) -> tuple[float, float, float]:
@@ -364,14 +363,14 @@ def domination_slack(reach: float) -> float:
 
 def _drop_largest(classes: Floats, most: float) -> Floats:
     """Removes X where it is largest, up to a probability of ``most`` under P."""
-    kept = classes[np.argsort(-classes[:, 0] / classes[:, 2], kind="stable")]
-    left = most * (1 - ROUNDING_ERROR)
-    for row in kept:
-        if row[0] > left:
+    rows = classes[np.argsort(-classes[:, 0] / classes[:, 2], kind="stable")]
+    rest = most * (1 - ROUNDING_ERROR)
+    for row in rows:
+        if row[0] > rest:
             break
-        left = (left - float(row[0])) * (1 - ROUNDING_ERROR)
+        rest = (rest - float(row[0])) * (1 - ROUNDING_ERROR)
         row[0] = 0.0
-    return kept
+    return rows
 
 
 def _to_exact_class(each: list[float]) -> ExactClass:
@@ -380,14 +379,14 @@ def _to_exact_class(each: list[float]) -> ExactClass:
 
 
 def _find_factor_atoms(away: float, reach: float, room: float, fewest: int, floor: float) -> list[tuple[arb, arb]]:
-    """Returns the fewest nodes of W that add no more than ``domination_slack`` to E W², relatively."""
+    """Returns the fewest nodes of W that increase E W² by at most a share ``room``, or ``MAX_FACTORS`` of them."""
     if away <= 0:
         return [(arb(1), arb(1))]
     count, exact = fewest, math.exp(away**2)
     while True:
-        found = factor_atoms(away, reach, count, floor)
-        if count >= MAX_FACTORS or sum(float(mean * mean / chance) for chance, mean in found) <= exact * (1 + room):
-            return found
+        atoms = factor_atoms(away, reach, count, floor)
+        if count >= MAX_FACTORS or sum(float(mean * mean / chance) for chance, mean in atoms) <= exact * (1 + room):
+            return atoms
         count += 1
 
 
@@ -395,10 +394,10 @@ def _find_factor_atoms(away: float, reach: float, room: float, fewest: int, floo
 
 
 class GainDistribution(NamedTuple):
-    """The law of G at one ε in floats, in ascending order.
+    """The law of G at one ε in floats, in ascending order of the values.
 
-    It has values, their parts of G's mean, probabilities, and the sizes of the summands of the parts; ``mean`` is E G −
-    (1 − e^ε).
+    ``parts`` are the values times their probabilities ``chances``, ``sizes`` the sums of the absolute values of the
+    summands of each part; ``mean`` is E G − (1 − e^ε).
     """
 
     values: Floats
@@ -408,9 +407,9 @@ class GainDistribution(NamedTuple):
     mean: float
 
     def upper_excess(self, places: Floats) -> tuple[Floats, Floats]:
-        """Returns E(G − c)_+, less 1 − e^ε − c where c < 0, and a bound of its error.
+        """Returns E(G − c)_+, minus 1 − e^ε − c where c < 0, and a bound of its error.
 
-        Sums run over the side beyond c, so that rare parts are as accurate as frequent ones.
+        Sums run over the side beyond c, so that small probabilities are as accurate as large ones.
         """
         start = np.searchsorted(self.values, places)
         parts, chances, sizes = (np.concatenate([[0.0], np.cumsum(each)]) for each in self[1:4])
@@ -419,8 +418,8 @@ class GainDistribution(NamedTuple):
         parts, chances, sizes = (np.append(np.cumsum(each[::-1])[::-1], 0.0) for each in self[1:4])
         high = parts[start] - places * chances[start]
         high_off = places * chances[start] + sizes[start]
-        there = places < 0
-        return np.where(there, low, high), SUM_ERROR * np.where(there, low_off, high_off)
+        below = places < 0
+        return np.where(below, low, high), SUM_ERROR * np.where(below, low_off, high_off)
 
 
 def compute_gain_distribution(law: KindLaw, epsilon: float) -> GainDistribution:
@@ -437,43 +436,43 @@ def compute_gain_distribution(law: KindLaw, epsilon: float) -> GainDistribution:
 
 
 class MixtureDomination:
-    """Test whether laws of G are below mixtures of some kinds."""
+    """Test whether mixtures of some kinds dominate laws of G."""
 
     def __init__(self, kinds: list[GainDistribution], room: float) -> None:
         self.room = room
         self.places = np.unique(np.concatenate([kind.values for kind in kinds]))
-        seen = [kind.upper_excess(self.places) for kind in kinds]
-        self.kinds, self.off = np.array([each for each, _ in seen]), np.max([off for _, off in seen], axis=0)
+        excesses = [kind.upper_excess(self.places) for kind in kinds]
+        self.kinds, self.off = np.array([each for each, _ in excesses]), np.max([off for _, off in excesses], axis=0)
         self.tried: list[Floats] = [np.full(len(kinds), 1 / len(kinds))]
 
     def is_dominated(self, law: GainDistribution) -> bool:
         """Returns True if E(G − c)_+ is certainly at most that of a mixture, plus ``room``, at every c."""
-        found, off = law.upper_excess(self.places)
-        needed = found + off + self.off - self.room
+        excess, off = law.upper_excess(self.places)
+        needed = excess + off + self.off - self.room
         for weights in self.tried:
             if (weights @ self.kinds >= needed).all():
                 return True
         known = np.linspace(0, len(needed) - 1, INITIAL_POINTS).astype(int)
         for _ in range(MAX_REFINEMENTS):
-            chosen = self._plan_weights(needed, found, known)
-            if chosen is None:
+            best = self._plan_weights(needed, excess, known)
+            if best is None:
                 return False
-            room = chosen @ self.kinds - needed
+            room = best @ self.kinds - needed
             if (room >= 0).all():
-                self.tried = [chosen, *self.tried[: MAX_CACHED_WEIGHTS - 1]]
+                self.tried = [best, *self.tried[: MAX_CACHED_WEIGHTS - 1]]
                 return True
-            known = np.append(known, np.argmin(room / (np.abs(found) + self.room)))
+            known = np.append(known, np.argmin(room / (np.abs(excess) + self.room)))
         return False
 
-    def _plan_weights(self, needed: Floats, found: Floats, known: Floats) -> Floats | None:
+    def _plan_weights(self, needed: Floats, excess: Floats, known: Floats) -> Floats | None:
         """Returns weights with the largest relative margin at some places; None if there is none. Any would be sound.
 
         Their sum is slightly below 1: the remainder, on any of the kinds, exceeds the rounding of the sum.
         """
-        # Imported here, as most callers do without it.
+        # Imported here, because most callers do not need it.
         from scipy.optimize import linprog
 
-        scale = np.abs(found[known]) + self.room
+        scale = np.abs(excess[known]) + self.room
         count = len(self.kinds)
         rows = np.column_stack([-self.kinds[:, known].T / scale[:, None], np.ones(len(known))])
         bounds = [*[(0.0, 1.0)] * count, (None, None)]
@@ -488,7 +487,7 @@ class MixtureDomination:
 
 @dataclass(frozen=True)
 class BallOtherUsers(OtherUsers):
-    """Every two points of the ball and every dataset of them, without the part beyond ``reach``."""
+    """Every two points of the ball and every dataset of them, without the noise beyond ``reach``."""
 
     sigma: float
     reach: float
@@ -500,8 +499,8 @@ class BallOtherUsers(OtherUsers):
     def _worst_dataset(self) -> BallWorstDataset:
         return BallWorstDataset(self.sigma)
 
-    def _build_kind_law(self, triple: KindParameters, room: float) -> KindLaw:
-        return KindLaw(triple, self.reach, self.error, room)
+    def _build_kind_law(self, kind: KindParameters, tolerance: float, *, has_even_nodes: bool = False) -> KindLaw:
+        return KindLaw(kind, self.reach, self.error, tolerance, has_even_nodes)
 
     @cached_property
     def widest_law(self) -> KindLaw:
@@ -509,9 +508,8 @@ class BallOtherUsers(OtherUsers):
 
     def few_kinds(self, level: float) -> list[KindLaw]:
         if level not in self._kinds_by_level:
-            self._kinds_by_level[level] = [
-                self._build_kind_law(triple, KIND_TOLERANCE) for triple in self._worst_dataset.arc_kinds(level)
-            ]
+            kinds = self._worst_dataset.arc_kinds(level)
+            self._kinds_by_level[level] = [self._build_kind_law(kind, KIND_TOLERANCE) for kind in kinds]
         return self._kinds_by_level[level]
 
     @cached_property
@@ -519,17 +517,17 @@ class BallOtherUsers(OtherUsers):
         return {}
 
     @cached_property
-    def _laws_by_cell(self) -> dict[AngleCell, tuple[KindParameters, KindLaw]]:
+    def _laws_by_cell(self) -> dict[AngleCell, KindLaw]:
         return {}
 
     @cached_property
     def _split_cells(self) -> set[tuple[float, AngleCell]]:
-        """Cells that were too wide for a level."""
+        """Pairs of a level and a cell that is too wide for it."""
         return set()
 
     @cached_property
     def _open_levels(self) -> list[float]:
-        """Levels that have been enough so far."""
+        """Levels that have sufficed so far, or are not yet tried."""
         return [level for level in EXCESS_LEVELS if level * self.sigma**2 > MIN_SCALED_LEVEL] or [EXCESS_LEVELS[-1]]
 
     @cached_property
@@ -537,36 +535,33 @@ class BallOtherUsers(OtherUsers):
         return {}
 
     def find_level(self, epsilon: float) -> float | None:
-        """Returns the first level at which a few kinds are above all cells; None if there is none."""
+        """Returns the first level at which mixtures of the few kinds dominate all cells; None if there is none."""
         if self.quick or epsilon > MAX_CHECKED_EPSILON:
             return None
         if epsilon not in self._level_by_epsilon:
-            while self._open_levels and not self._is_enough(self._open_levels[0], epsilon):
+            while self._open_levels and not self._suffices(self._open_levels[0], epsilon):
                 del self._open_levels[0]
             self._level_by_epsilon[epsilon] = self._open_levels[0] if self._open_levels else None
         return self._level_by_epsilon[epsilon]
 
-    def _is_enough(self, level: float, epsilon: float) -> bool:
-        """Returns True if all cells, halved as needed, are below mixtures of the few kinds."""
+    def _suffices(self, level: float, epsilon: float) -> bool:
+        """Returns True if mixtures of the few kinds dominate all cells, halved as needed."""
         kinds = [compute_gain_distribution(kind, epsilon) for kind in self.few_kinds(level)]
-        most, looked = self._worst_dataset.worst_mean_square * (1 + level), 0
-        above = MixtureDomination(kinds, domination_slack(self.reach))
+        most, examined = self._worst_dataset.worst_mean_square * (1 + level), 0
+        domination = MixtureDomination(kinds, domination_slack(self.reach))
         waiting = [FULL_CELL]
         while waiting:
             cell = waiting.pop()
             if (level, cell) not in self._split_cells:
-                looked += 1
-                if looked > MAX_CELLS:
+                examined += 1
+                if examined > MAX_CELLS:
                     return False
                 if cell not in self._laws_by_cell:
-                    triple = self._worst_dataset.cell_kind(cell)
-                    self._laws_by_cell[cell] = (
-                        triple,
-                        replace(self._build_kind_law(triple, CELL_TOLERANCE), has_even_nodes=True),
-                    )
-                triple, law = self._laws_by_cell[cell]
-                if triple.mean_square_gain <= most and all(
-                    above.is_dominated(compute_gain_distribution(one, epsilon)) for one in (law, law.mirror)
+                    kind = self._worst_dataset.cell_kind(cell)
+                    self._laws_by_cell[cell] = self._build_kind_law(kind, CELL_TOLERANCE, has_even_nodes=True)
+                law = self._laws_by_cell[cell]
+                if law.parameters.mean_square_gain <= most and all(
+                    domination.is_dominated(compute_gain_distribution(each, epsilon)) for each in (law, law.mirror)
                 ):
                     continue
                 self._split_cells.add((level, cell))
@@ -583,12 +578,12 @@ class BallOtherUsers(OtherUsers):
 
     @property
     def _likely_kinds(self) -> list[KindLaw]:
-        """The kinds that are likely to be enough."""
+        """The kinds that are likely to suffice."""
         return [self.widest_law] if self.quick or not self._open_levels else self.few_kinds(self._open_levels[0])
 
     @cached_property
     def user_pairs(self) -> tuple[HidingPair, ...]:
-        """The pairs that are likely to be enough."""
+        """The pairs that are likely to suffice."""
         return tuple(kind.pair for kind in self._likely_kinds)
 
     def user_pair(self, place: int) -> HidingPair:
@@ -617,9 +612,6 @@ def build_ball_other_users(sigma: float, reach: float, error: float, *, quick: b
     return BallOtherUsers(gamma, True, sigma, reach, error, quick or sigma < MIN_SHARP_SIGMA)
 
 
-# --- The mechanism ---
-
-
 # --- Privacy of Gaussian noise in the unit ball: of one message alone, and truncated among others ---
 
 
@@ -630,15 +622,12 @@ MIN_REACH, MAX_REACH, MIN_TAIL_PROBABILITY = 2.0, 11.0, 1e-300
 MAX_EPSILON = 40.0
 """Largest ε; beyond it e^-72 is no longer negligible."""
 EPSILON_STEP, REACH_DIVISOR, LOW_NOISE_REACH_DIVISOR, HIGH_NOISE_SIGMA = 0.25, 150.0, 3.0, 3.0
-NO_RATIO_REASON = "Gaussian noise bounds no ratio: no parameters tell of it."
-NO_ATTACK_REASON = "its vectors are computed in floats and noised, so that their law is known nearly only."
+NO_RATIO_REASON = "Gaussian noise has no bounded likelihood ratio, and so no variation-ratio parameters."
+NO_ATTACK_REASON = "its vectors are computed in floats and noised, so their law is known only approximately."
 
 
-@dataclass(frozen=True)
-class GaussianBallLaw(Law):
-    """The law of points of the unit ball with Gaussian noise, which has no blanket unless it is truncated."""
-
-    missing_attack_reason = NO_ATTACK_REASON
+class _UnboundedRatio:
+    """Answers of a law without a bounded likelihood ratio: no parameters, no blankets and no attacks."""
 
     def variation_ratio(self) -> VariationRatio:
         raise NotApplicable(ERROR_PREFIX, NO_RATIO_REASON)
@@ -651,11 +640,18 @@ class GaussianBallLaw(Law):
 
 
 @dataclass(frozen=True)
-class TruncatedGaussianBall(TruncatedRandomizer, ValueObject):
-    """The law without messages beyond ``reach`` standard deviations, for one other user after the other.
+class GaussianBallLaw(_UnboundedRatio, Law):
+    """The law of points of the unit ball with Gaussian noise, which has no blanket unless it is truncated."""
 
-    Theorem: absent user with a common part up to τ (``gaussian_worst_dataset``): besides the worst dataset δ has 3τe^κ
-    + η + t(1 + e^κ + 2e^ε) + (τ + t)(1 + e^ε), over 1 − 2(τ + t), with τ = P(N > reach), η = 4τ + 2^-45 and t = e^-72.
+    missing_attack_reason = NO_ATTACK_REASON
+
+
+@dataclass(frozen=True)
+class TruncatedGaussianBall(_UnboundedRatio, TruncatedRandomizer, ValueObject):
+    """The law without messages beyond ``reach`` standard deviations, applied to one other user after another.
+
+    Theorem: absent user with a common part up to τ (docs/crowds.md): besides the worst dataset δ has 3τe^κ + η +
+    t(1 + e^κ + 2e^ε) + (τ + t)(1 + e^ε), over 1 − 2(τ + t), with τ = P(N > reach), η = 4τ + 2^-45 and t = e^-72.
     """
 
     sigma: float
@@ -668,7 +664,7 @@ class TruncatedGaussianBall(TruncatedRandomizer, ValueObject):
         if epsilon > MAX_EPSILON:
             return 1.0
         with precision(PRECISION_BITS):
-            tau, rare = self._tau(), arb(-LENGTH_MARGIN * LENGTH_MARGIN // 2).exp()
+            tau, rare = _normal_tail(arb(to_rational(self.reach))), arb(-LENGTH_MARGIN * LENGTH_MARGIN // 2).exp()
             more, ratio = (
                 arb(to_rational(self.error)).exp(),
                 arb(EPSILON_STEP * (1 + math.floor(epsilon / EPSILON_STEP))).exp(),
@@ -681,18 +677,6 @@ class TruncatedGaussianBall(TruncatedRandomizer, ValueObject):
             )
             return round_up(total / (1 - 2 * (tau + rare)))
 
-    def _tau(self) -> arb:
-        return (arb(to_rational(self.reach)) / arb(2).sqrt()).erfc() / 2
-
-    def variation_ratio(self) -> VariationRatio:
-        raise NotApplicable(ERROR_PREFIX, NO_RATIO_REASON)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        return ()
-
-    def attacks(self) -> Sequence[HidingPair]:
-        return ()
-
     @cached_property
     def _others(self) -> OtherUsers:
         return build_ball_other_users(self.sigma, self.reach, self.error, quick=self.quick)
@@ -702,8 +686,8 @@ class TruncatedGaussianBall(TruncatedRandomizer, ValueObject):
 
 
 @dataclass(frozen=True)
-class QuickGaussianBall(Randomizer, HasTails, ValueObject):
-    """The same noise where one kind of other user stands for all: about a fifth more ε, in less than a second."""
+class QuickGaussianBall(_UnboundedRatio, Randomizer, HasTails, ValueObject):
+    """The same noise with one kind of other user in place of all: about a fifth more ε, in less than a second."""
 
     sigma: float
     error: float
@@ -715,22 +699,13 @@ class QuickGaussianBall(Randomizer, HasTails, ValueObject):
     def truncate_tails(self, share: float) -> TruncatedGaussianBall:
         return TruncatedGaussianBall(self.sigma, self.error, find_reach(self.sigma, share), quick=True)
 
-    def variation_ratio(self) -> VariationRatio:
-        raise NotApplicable(ERROR_PREFIX, NO_RATIO_REASON)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        return ()
-
-    def attacks(self) -> Sequence[HidingPair]:
-        return ()
-
 
 @dataclass(frozen=True)
 class SingleMessageLoss(AggregateNoiseLoss):
-    """The loss of one message by itself, which bounds that among any others.
+    """The loss of one message alone, which bounds its loss among any others.
 
-    Theorem: Gaussian noise of the ball's diameter, μ = 2/σ: δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ). As it is executed,
-    e^κ times that at ε − 2κ, and t(1 + e^ε), t = e^-72 (``gaussian_worst_dataset``).
+    Theorem: Gaussian noise of the ball's diameter, μ = 2/σ: δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ). As executed, e^κ
+    times that at ε − 2κ, plus t(1 + e^ε), t = e^-72 (docs/crowds.md).
     """
 
     sigma: float
@@ -743,9 +718,9 @@ class SingleMessageLoss(AggregateNoiseLoss):
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         with precision(PRECISION_BITS):
-            found = [self._delta(float(epsilon)) for epsilon in epsilons]
-            upper = np.array([round_up(delta) for delta in found])
-            lower = np.array([round_down(delta) for delta in found])
+            deltas = [self._delta(float(epsilon)) for epsilon in epsilons]
+            upper = np.array([round_up(delta) for delta in deltas])
+            lower = np.array([round_down(delta) for delta in deltas])
         return np.clip(upper, 0.0, 1.0), np.clip(lower, 0.0, 1.0)
 
     def _delta(self, epsilon: float) -> arb:
@@ -755,23 +730,19 @@ class SingleMessageLoss(AggregateNoiseLoss):
             arb(to_rational(min(epsilon, MAX_EPSILON))),
         )
         moved = level - 2 * error
-        found = _normal_cdf_ball(mu / 2 - moved / mu) - moved.exp() * _normal_cdf_ball(-mu / 2 - moved / mu)
-        return error.exp() * found + arb(-LENGTH_MARGIN * LENGTH_MARGIN // 2).exp() * (1 + level.exp())
+        first, second = _normal_tail(-(mu / 2 - moved / mu)), _normal_tail(-(-mu / 2 - moved / mu))
+        rare = arb(-LENGTH_MARGIN * LENGTH_MARGIN // 2).exp()
+        return error.exp() * (first - moved.exp() * second) + rare * (1 + level.exp())
 
     def deviation(self) -> float:
         """Returns the standard deviation of the loss among many others, or of the message alone."""
         return min(2 / self.sigma, math.sqrt(math.expm1(4 / self.sigma**2) / self.honest))
 
 
-def _normal_cdf_ball(x: arb) -> arb:
-    """Returns P(N < x)."""
-    return (-x / arb(2).sqrt()).erfc() / 2
-
-
 def find_reach(sigma: float, share: float) -> float:
-    """Returns about the reach at which P(N > reach) is a given part of ``share``.
+    """Returns approximately the reach at which P(N > reach) is a certain fraction of ``share``.
 
-    Truncation costs little, so a small part suffices; if single messages weigh much, it is worth a good part of δ.
+    Truncation is cheap, so a small fraction suffices; with little noise a large one is better.
     """
     chance = share / (REACH_DIVISOR if sigma >= HIGH_NOISE_SIGMA else LOW_NOISE_REACH_DIVISOR)
 
@@ -838,14 +809,14 @@ class GaussianVector(Mechanism, HasTails, HasAggregateLoss, HasQuickForm):
     """Adds Gaussian noise to every coordinate of a vector in the unit ball.
 
     A message alone has no local ε, as extreme noise reveals much. Among others it has a central one, as small in many
-    dimensions as on a line: only the plane of three inputs matters (``gaussian_worst_dataset``). Reals cannot be sent,
-    so the noisy vector is divided by a step of about a 256th of the noise, rounded to whole numbers with the right
-    mean, and given two-sided geometric noise of a few steps. Rounding and that noise are exact; the vector is computed
-    in float arithmetic, and is off slightly: but for a probability of e^-72, no message's probability changes by more
-    than a factor e^κ, which is counted. The only assumption is the accuracy of log, cos and √ in float arithmetic.
+    dimensions as on a line: only the plane of three inputs matters (docs/crowds.md). Reals cannot be sent, so the noisy
+    vector is divided by a step of about a 256th of the noise, rounded to whole numbers with the right mean, and given
+    two-sided geometric noise of a few steps. Rounding and that noise are exact. The vector is computed in float
+    arithmetic, which is slightly off: but for a probability of e^-72, no message's probability changes by more than a
+    factor e^κ, which the guarantee includes. The only assumption is the accuracy of log, cos and √ in float arithmetic.
 
-    Theorem: absent user with a cut law (docs/crowds.md), every two points of the ball and every dataset of them.
-    Requires: d from 1 to 2^16. Where few take part, or there is little noise, it is what one message alone keeps.
+    Theorem: absent user with a truncated law (docs/crowds.md), every two points of the ball and every dataset of them.
+    Requires: d from 1 to 2^16. With few users or little noise the guarantee is that of one message alone.
 
     Args:
         multiplier: Standard deviation of the noise in each coordinate, in units of the ball's radius 1 (two vectors may
@@ -863,8 +834,8 @@ class GaussianVector(Mechanism, HasTails, HasAggregateLoss, HasQuickForm):
     True
     """
 
-    multiplier: float
-    dimension: int
+    multiplier: float = field(metadata=checked(validation.positive_finite))
+    dimension: int = field(metadata=checked(validation.count, at_most=MAX_DIMENSION))
     epsilon: float = field(init=False, default=math.inf)
 
     name = "gaussian-vector"
@@ -878,37 +849,20 @@ class GaussianVector(Mechanism, HasTails, HasAggregateLoss, HasQuickForm):
     has_table = False
 
     def __post_init__(self) -> None:
-        multiplier = validation.positive_finite(ERROR_PREFIX, "multiplier", self.multiplier)
-        if not MIN_MULTIPLIER <= multiplier <= MAX_MULTIPLIER:
+        super().__post_init__()
+        if not MIN_MULTIPLIER <= self.multiplier <= MAX_MULTIPLIER:
             least, most = f"{MIN_MULTIPLIER:g}", f"{MAX_MULTIPLIER:g}"
-            raise ValueError(f"{ERROR_PREFIX}: multiplier must be between {least} and {most}, got {multiplier!r}.")
-        dimension = validation.count(ERROR_PREFIX, "dimension", self.dimension)
-        if dimension > MAX_DIMENSION:
-            raise ValueError(f"{ERROR_PREFIX}: dimension must be at most {MAX_DIMENSION}, got {dimension}.")
-        object.__setattr__(self, "multiplier", multiplier)
-        object.__setattr__(self, "dimension", dimension)
+            raise ValueError(f"{ERROR_PREFIX}: multiplier must be between {least} and {most}, got {self.multiplier!r}.")
 
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """Yields the noise of the limit of many users, and slightly more.
-
-        Args:
-            facts: Known facts of the task: ``dimension`` is required; ``users``, if present, is the expected number of
-                users.
-            users: Fewest honest users for whom the target must hold.
-            epsilon: Target ε of all rounds together.
-            delta: Target δ of all rounds together.
-            rounds: Number of rounds in which the same users take part.
-
-        Yields:
-            Constructor arguments by name, the most accurate design first.
-        """
-        usual = max(MIN_PLANNED_MULTIPLIER, _limit_multiplier(users, epsilon, delta, rounds))
-        for more in PLANNED_FACTORS:
-            if more * usual <= MAX_MULTIPLIER:
-                yield {"multiplier": more * usual, "dimension": facts["dimension"]}
+        """Yields slightly more noise than in the limit of many users; ``facts`` must contain ``dimension``."""
+        limit = max(MIN_PLANNED_MULTIPLIER, _limit_multiplier(users, epsilon, delta, rounds))
+        for factor in PLANNED_FACTORS:
+            if factor * limit <= MAX_MULTIPLIER:
+                yield {"multiplier": factor * limit, "dimension": facts["dimension"]}
 
     # --- encoding ---
 
@@ -957,15 +911,7 @@ class GaussianVector(Mechanism, HasTails, HasAggregateLoss, HasQuickForm):
         return NoisyVectorEstimator(self.dimension, self.step, noise, self.encoding.largest)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one vector of whole numbers per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One row of whole numbers, in steps, per user.
-        """
+        """Returns one vector per user, a row of whole numbers in steps."""
 
         def draw(vectors: Floats) -> Array:
             noisy = normals(source, *vectors.shape)
@@ -989,14 +935,7 @@ class GaussianVector(Mechanism, HasTails, HasAggregateLoss, HasQuickForm):
         return True
 
     def truncate_tails(self, share: float) -> TruncatedGaussianBall:
-        """Returns the law without its tails.
-
-        Args:
-            share: About the δ that truncation may cost.
-
-        Returns:
-            The truncated law, with every kind of other user.
-        """
+        """Returns the law without its tails, with every kind of other user; truncation costs a δ of about ``share``."""
         return TruncatedGaussianBall(
             self.multiplier, self.realisation_error, find_reach(self.multiplier, share), quick=False
         )
@@ -1005,14 +944,7 @@ class GaussianVector(Mechanism, HasTails, HasAggregateLoss, HasQuickForm):
         return QuickGaussianBall(self.multiplier, self.realisation_error)
 
     def aggregate_loss(self, honest: int) -> SingleMessageLoss:
-        """Returns the loss of one message by itself.
-
-        Args:
-            honest: Number of honest users, for the scale of the loss.
-
-        Returns:
-            The loss, which holds among any others.
-        """
+        """Returns the loss of one message alone; the number of ``honest`` users only sets its scale."""
         return SingleMessageLoss(self.multiplier, self.realisation_error, honest)
 
     def table(self) -> OutputTable:
@@ -1031,12 +963,8 @@ def _limit_multiplier(users: int, epsilon: float, delta: float, rounds: int) -> 
 
     def excess(log_multiplier: float) -> float:
         mu = math.sqrt(rounds * math.expm1(min(700.0, 4 * math.exp(-2 * log_multiplier))) / users)
-        return delta - (_normal_cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * _normal_cdf(-mu / 2 - epsilon / mu))
+        first, second = _float_normal_tail(-(mu / 2 - epsilon / mu)), _float_normal_tail(-(-mu / 2 - epsilon / mu))
+        return delta - (first - math.exp(epsilon) * second)
 
     least, most = math.log(MIN_MULTIPLIER), math.log(MAX_MULTIPLIER)
     return math.exp(find_crossing(excess, least, most, relative=0.0, absolute=1e-4).middle)
-
-
-def _normal_cdf(x: float) -> float:
-    """Returns the standard normal distribution function."""
-    return math.erfc(-x / math.sqrt(2)) / 2

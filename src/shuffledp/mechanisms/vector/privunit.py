@@ -1,6 +1,6 @@
 """PrivUnit, as published and optimized: means of vectors in the unit ball by points of a cap around the user's vector.
 
-The file holds the worst datasets of caps, the shared law ``CapReport`` and the mechanisms.
+First come the worst datasets of caps, then the sampler ``CapReport``, which the mechanisms share.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from flint import acb, arb, ctx, fmpq
 
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core import validation
+from shuffledp._core.validation import Array, Floats, checked
+from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.vector.unit_ball import (
     LatticeEncoding,
     LatticeEstimator,
     UnitBall,
-    check_settings,
     draw_directions,
     draw_in_batches,
 )
@@ -37,9 +38,9 @@ from shuffledp.sampling.rounding import NOISE_VARIANCE, ROUNDING_VARIANCE, round
 
 # --- Worst datasets of spherical caps: triples of caps that meet two by two and never all three ---
 #
-# S_x is the cap of height h ≥ 0 around x, q its share, o(θ) the share of two caps at an angle θ, k(β) = o(π − β). P,
-# Q and R are uniform, but p times likelier on S_0, S_1 and S; c = e^ε; all values of G in units of the uniform
-# density.
+# S_x is the cap of height h ≥ 0 around x, q its share of the sphere, o(θ) the share of the overlap of two caps at an
+# angle θ, k(β) = o(π − β). P, Q and R are uniform, but p times likelier on S_0, S_1 and S; c = e^ε; all values of G are
+# in units of the uniform density.
 #
 # One law of G. Let B, o_0, o_1, b be the shares of S_0∩S_1, S_0∩S, S_1∩S and of all three. Counting cell by cell,
 #
@@ -47,27 +48,27 @@ from shuffledp.sampling.rounding import NOISE_VARIANCE, ROUNDING_VARIANCE, round
 #
 # times the uniform density, where S = Φ(p−c) + Φ(1−pc) − Φ(p−pc) − Φ(1−c) ≥ 0, T = the same of p·Φ(·/p), ≥ 0, and Y =
 # Ψ(1−c) − Ψ(1−pc) ≥ 0, X = Ψ(1−c) − Ψ(p−c) with Ψ(g) = pΦ(g/p) − Φ(g), which rises up to 0 and falls after it, Φ
-# convex. X may be of either sign. So b may be taken as 0 if B is taken as B − b. (For P, Q and R each with a height
+# convex. X may have either sign. So b may be taken as 0 if B is taken as B − b. (For P, Q and R each with a height
 # of its own the signs are the same.)
 #
-# Possible shares. (a) k is convex: a cap that turns by dθ takes in points at its rim in proportion to their
+# Possible shares. (a) k is convex: a cap that turns by dθ gains points at its rim in proportion to their
 # speed s, and those of the other cap have s ≤ −h·tan(θ/2); (h, s) has the density (m/π)(1 − h² − s²)^(m−1), m =
 # (d−2)/2, so that k'(β) = (1 − h²/sin²(β/2))_+^m/2π, which rises. (b) Fix x and its angles θ_0, θ_1 to x_0 and x_1,
 # and turn x_1 about x away from x_0. At every height ⟨V, x⟩ the two other caps are caps of a smaller sphere whose
-# centres move apart, so that they share less: reflect one centre to the other, and each point that is lost is higher
-# towards the fixed one than the point gained for it. So B − b falls. At the end all are on a great circle. If θ_0 +
-# θ_1 ≥ π, 0 is a mean of x, x_0 and x_1, no point is in all three caps, and B − b = o(2π − θ_0 − θ_1). Else B − b ≥ 0
-# = k(0). So B − b ≥ k(β_2), o_0 ≥ k(β_0), o_1 ≥ k(β_1) for some β ≥ 0 with β_0 + β_1 + β_2 = π: a triple on a great
-# circle is below every other.
+# centres move apart, so their overlap shrinks: in a reflection of one centre to the other, each point that is lost is
+# nearer to the fixed centre than the point gained for it. So B − b falls. At the end all are on a great circle. If
+# θ_0 + θ_1 ≥ π, 0 is a mean of x, x_0 and x_1, no point is in all three caps, and B − b = o(2π − θ_0 − θ_1). Else
+# B − b ≥ 0 = k(0). So B − b ≥ k(β_2), o_0 ≥ k(β_0), o_1 ≥ k(β_1) for some β ≥ 0 with β_0 + β_1 + β_2 = π: no overlap
+# of a triple is smaller than that of some triple on a great circle.
 #
 # Few triples. If a mean of some kinds has no more of B − b, o_0 and o_1 than a triple has, a mean of these and of
-# the kind S = S_0 (o_0 = q, the other two 0) has the same o_0, and no more of the others, so that it is above in
-# convex order for either sign of X. All β are in triangles. On a triangle each of the three k is above a tangent;
-# the kinds of its corners are the values of the tangents there, the least over all triangles at a corner. (For β
-# below 2·arcsin h, k is 0.)
+# the kind S = S_0 (o_0 = q, the other two 0) has the same o_0, and no more of the others, so it is larger in convex
+# order for either sign of X. Triangles cover all β. On a triangle each of the three k is above a tangent; the kinds of
+# its corners are the values of the tangents there, the least over all triangles at a corner. (For β below 2·arcsin h,
+# k is 0.)
 #
-# Executed law. With probability γ a message of one law ρ for all, else of C_x. They are computed in floats; K·ρ
-# and K·C_x, those of exact points V and rounding and noise K, are within factors e^±κ. So P − cQ ≤ γe^−κ(1−c)·Kρ +
+# Executed law. With probability γ a message has one law ρ for all, else C_x. They are computed in floats; K·ρ and
+# K·C_x, those of exact points V and rounding and noise K, are within factors e^±κ. So P − cQ ≤ γe^−κ(1−c)·Kρ +
 # (1−γ)·(e^κ·KC_0 − c·e^−κ·KC_1) and R ≥ e^−κ·KR', R' being exact. Without K, which hides more, this is the kind with
 # γe^−κρ + (1−γ)e^κC_0 for P, e^−κ·(γρ + (1−γ)C_1) for Q, and a part e^−κ of R', the rest revealed.
 
@@ -194,7 +195,7 @@ class CapWorstDataset:
 
     @cached_property
     def width(self) -> float:
-        """The range of β; not above 0 if three caps may be disjoint, so that any three regions are as bad as they."""
+        """The range of β; at most 0 if three caps may be disjoint: then they are the worst of all regions."""
         return math.nextafter(math.pi - 3 * self.overlap.lowest, -math.inf) - 2.0**-50
 
     def _angle(self, weight: float) -> float:
@@ -203,20 +204,20 @@ class CapWorstDataset:
     @cached_property
     def triangles(self) -> list[Triangle]:
         """Half of all triples, the other half being their mirror images; finer where kinds are nearly the worst."""
-        found: list[Triangle] = []
+        finished: list[Triangle] = []
         waiting: list[tuple[float, int, Triangle]] = []
         whole: Triangle = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.5, 0.5))
         heapq.heappush(waiting, (-self._excess(whole), 0, whole))
         number = 1
-        while waiting and len(found) + len(waiting) < MAX_TRIANGLES:
+        while waiting and len(finished) + len(waiting) < MAX_TRIANGLES:
             excess, _, triangle = heapq.heappop(waiting)
             if -excess <= EXCESS_TOLERANCE:
-                found.append(triangle)
+                finished.append(triangle)
                 continue
             for part in _split_triangle(triangle, self._bend):
                 heapq.heappush(waiting, (-self._excess(part), number, part))
                 number += 1
-        return found + [triangle for _, _, triangle in waiting]
+        return finished + [triangle for _, _, triangle in waiting]
 
     def _excess(self, triangle: Triangle) -> float:
         """Returns by how much, relatively, the worst of its kinds is worse than every triple."""
@@ -291,9 +292,9 @@ class CapWorstDataset:
             for triangle in self.triangles:
                 for corner, overlaps in zip(triangle, self._corner_overlaps(triangle), strict=True):
                     self._merge_kind(known.setdefault(corner, []), overlaps)
-        found = {overlaps for some in known.values() for overlaps in some}
-        mirrored = {(pair, second, first) for pair, first, second in found}
-        return ends + sorted(found | mirrored)
+        kinds = {overlaps for some in known.values() for overlaps in some}
+        mirrored = {(pair, second, first) for pair, first, second in kinds}
+        return ends + sorted(kinds | mirrored)
 
     def _merge_kind(self, known: list[Overlaps], overlaps: Overlaps) -> None:
         """Adds a kind, merged with one of another triangle if that is not much worse."""
@@ -306,15 +307,12 @@ class CapWorstDataset:
 
     def _corner_overlaps(self, triangle: Triangle) -> Iterator[Overlaps]:
         """Yields the overlaps of the kinds at the corners of a triangle."""
-        told = []
-        for place in range(3):
-            told.append(
-                self._certified_tangent(
-                    self._find_tangent(triangle, place).touch_angle, min(corner[place] for corner in triangle)
-                )
-            )
+        lines = [
+            self._certified_tangent(self._find_tangent(triangle, place).touch_angle, min(weights))
+            for place, weights in enumerate(zip(*triangle, strict=True))
+        ]
         for corner in triangle:
-            pair, first, second = (line(weight) for line, weight in zip(told, corner, strict=True))
+            pair, first, second = (line(weight) for line, weight in zip(lines, corner, strict=True))
             yield pair, first, second
 
     def _certified_tangent(self, touch: float, first: float) -> Callable[[float], Fraction]:
@@ -376,22 +374,22 @@ class CapClasses:
 def build_cap_other_users(cap: Cap, uniform_share: Fraction, error: float) -> OtherUsers | None:
     """Returns every two caps and every dataset of caps.
 
-    None if any region does as well, κ is too large, or a kind is not certainly a law.
+    None if arbitrary regions are no worse, κ is too large, or a kind is not certainly a law.
     """
     if error > MAX_REALISATION_ERROR:
         return None
     with precision(PRECISION_BITS):
         share = cap.share()
         odds = float((1 - to_rational(uniform_share)) / to_rational(uniform_share) / share)
-        crowds = CapWorstDataset(CapOverlap(cap), 1 + odds)
-        if crowds.width <= 0:
+        worst_dataset = CapWorstDataset(CapOverlap(cap), 1 + odds)
+        if worst_dataset.width <= 0:
             return None
-        kinds = crowds.kinds()
+        kinds = worst_dataset.kinds()
         if not all(1 - share * arb(to_rational(3 - sum(overlaps))) > MIN_FREE_SHARE for overlaps in kinds):
             return None
     classes = [CapClasses(cap, uniform_share, error, overlaps) for overlaps in kinds]
-    given = tuple(HidingPair(each, symmetric=False, reverse_classes=each.swapped()) for each in classes)
-    return ListedOtherUsers(float_below(uniform_share), symmetric=True, listed_pairs=given)
+    pairs = tuple(HidingPair(each, symmetric=False, reverse_classes=each.swapped()) for each in classes)
+    return ListedOtherUsers(float_below(uniform_share), symmetric=True, listed_pairs=pairs)
 
 
 def _split_triangle(triangle: Triangle, bend: Callable[[Corner, Corner], float]) -> Iterator[Triangle]:
@@ -420,12 +418,15 @@ MAX_LOG_DENSITY_ERROR = 2.0**-30
 """Logarithm of the factor by which float rejection may change a density; it changes it by less than 2^-35."""
 CAP_SHARE_BITS = 256
 MAX_EXPONENT = 80.0
-"""Largest ε for which the cap is chosen: smaller caps than its 2^-115 of a sphere say nothing more."""
+"""Largest ε for which the cap is chosen: caps smaller than its 2^-115 of a sphere add no information."""
 MAX_DIMENSION = 1 << 20
+"""Largest dimension for which the proof holds."""
 NOISE_MARGIN_STEPS = 1 << 8
 """Coordinates are truncated this many steps beyond the sphere; noise goes so far with probability below 2^-256."""
 
-NO_ATTACK_REASON = "its points are computed in floats and noised, so that how many are in a cap is known nearly only."
+NO_ATTACK_REASON = (
+    "its points are computed in floats and noised, so the probability of a cap is known only approximately."
+)
 
 
 @dataclass(frozen=True)
@@ -437,12 +438,12 @@ class CapReport:
     steps, coordinate by coordinate. Coins, rounding and noise are exact. The point itself is computed in float
     arithmetic, which moves it by at most 2^-38; the noise bounds the effect: no message's probability changes by more
     than a factor e^κ, κ = √d·2^-38/step + …, about 1e-6 at d = 1024. A cap's law is then at most e^2κ/q times the law
-    of a message of a uniform point, and q·e^−2κ, certified, is the own ``share`` s: γ follows from it as in
-    ``TwoLevelResponse``, and with it the guarantee. The only assumption is the accuracy of log, cos and √ in float
-    arithmetic, of which a thousandth is used.
+    of a message of a uniform point, and q·e^−2κ, certified, is the ``share`` s of a response set: γ follows from it as
+    in ``TwoLevelResponse``, and with it the guarantee. The only assumption is the accuracy of log, cos and √ in float
+    arithmetic; a thousandth of it would suffice.
 
-    Theorem: R(x) = γρ + (1−γ)·C_x with C_x ≤ ρ/s is dominated by two disjoint own sets of share s: for densities
-    between γ and γ + (1−γ)/s with mean 1, E φ(f − e^ε·g) is largest, φ convex, where both take the two ends only, in
+    Theorem: R(x) = γρ + (1−γ)·C_x with C_x ≤ ρ/s is dominated by two disjoint response sets of share s: for densities
+    between γ and γ + (1−γ)/s with mean 1, E φ(f − e^ε·g) is largest, φ convex, where both take only the two ends, in
     opposite order.
     Requires: d from 2 to 2^20.
     """
@@ -523,15 +524,15 @@ class CapReport:
 
 @dataclass(frozen=True)
 class CapLaw(TwoLevelLaw):
-    """The law of caps: the worst pair is two disjoint ones; the caps of two users and a third meet as caps do.
+    """The law of caps: two disjoint ones are the worst pair, and caps of three users overlap as caps can.
 
-    No attack is given: the noise slightly hides which caps contain a message, and how slightly is not certified.
+    There is no attack: the noise slightly hides which caps contain a message, by an amount that is not certified.
     """
 
     report: CapReport = field(kw_only=True)
 
     def other_users(self) -> Sequence[OtherUsers]:
-        """Returns triples of caps on a great circle, or any region if float arithmetic blurs them."""
+        """Returns triples of caps on a great circle, or any regions if float arithmetic blurs the caps."""
         return super().other_users() if self._cap_other_users is None else [self._cap_other_users]
 
     @cached_property
@@ -548,13 +549,6 @@ def third_moment_coefficients(cap: Cap) -> tuple[float, float]:
     d, rest = cap.dimension, 1 - cap.height**2
     first = 3 * rest / (d + 1)
     return first, 1 - rest * (d - 1) / (d + 1) - first
-
-
-def check_dimension(who: str, dimension: int) -> int:
-    """Returns the dimension; raises ValueError if the proof does not hold for it."""
-    if dimension > MAX_DIMENSION:
-        raise ValueError(f"{who}: dimension must be at most {MAX_DIMENSION}, got {dimension}.")
-    return dimension
 
 
 EPSILON_SPLITS = 64
@@ -589,8 +583,8 @@ class PrivUnit(Mechanism):
     ('0.088', '0.063')
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_DIMENSION))
 
     name = "privunit"
     task = "vector mean"
@@ -600,11 +594,6 @@ class PrivUnit(Mechanism):
     use_case = "To compare with the paper; privunit-optimized chooses its settings for the least error."
     aliases = ("priv-unit",)
     has_table = False
-
-    def __post_init__(self) -> None:
-        epsilon, dimension = check_settings("PrivUnit", self.epsilon, self.dimension)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "dimension", check_dimension("PrivUnit", dimension))
 
     @cached_property
     def _best_split(self) -> tuple[float, float]:
@@ -626,21 +615,22 @@ class PrivUnit(Mechanism):
 
     @property
     def height(self) -> float:
+        """The height of the cap: its smallest inner product with the user's direction."""
         return self._best_split[0]
+
+    @cached_property
+    def response(self) -> TwoLevelResponse:
+        """The region with γ = (1−p)/(1−q) of the published p, but never below the γ that ε requires."""
+        coin, sufficient = self._best_split[1], TwoLevelResponse("PrivUnit", self.epsilon, self.report.share)
+        published = random_sources.round_up_to_multiple(
+            lambda: 1 / ((1 + arb(coin).exp()) * (1 - self.report.cap.share()))
+        )
+        return replace(sufficient, exact_uniform_share=max(published, sufficient.uniform_share))
 
     @cached_property
     def report(self) -> CapReport:
         """The cap, and the sampler of its points."""
         return CapReport("PrivUnit", self.dimension, self.height)
-
-    @cached_property
-    def response(self) -> TwoLevelResponse:
-        """The region with γ = (1−p)/(1−q) of the published p, but never below the γ that ε requires."""
-        coin, asked = self._best_split[1], TwoLevelResponse("PrivUnit", self.epsilon, self.report.share)
-        published = random_sources.round_up_to_multiple(
-            lambda: 1 / ((1 + arb(coin).exp()) * (1 - self.report.cap.share()))
-        )
-        return replace(asked, exact_uniform_share=max(published, asked.uniform_share))
 
     @cached_property
     def domain(self) -> UnitBall:
@@ -659,15 +649,7 @@ class PrivUnit(Mechanism):
         return self.report.build_estimator(self.response)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one point per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One row of whole numbers, in steps, per user.
-        """
+        """Returns one point per user, a row of whole numbers in steps."""
         return self.report.randomize(self.response.uniform_share, values, source)
 
     def table(self) -> OutputTable:
@@ -684,14 +666,14 @@ def _granted_height(dimension: int, budget: float) -> float:
     first = min(math.tanh(budget / 2) * math.sqrt(math.pi / (2 * (d - 1))), 1 - 2.0**-20)
     low, high = math.sqrt(2 / d), 1 - 2.0**-20
 
-    def granted(height: float) -> bool:
+    def is_granted(height: float) -> bool:
         return (math.log(d) - (d - 1) * math.log1p(-height * height)) / 2 + math.log(6 * height) <= budget
 
-    if low >= high or not granted(low):
+    if low >= high or not is_granted(low):
         return first
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if granted(middle) else (low, middle)
+        low, high = (middle, high) if is_granted(middle) else (low, middle)
     return max(first, low)
 
 
@@ -703,7 +685,7 @@ HALVINGS = 60
 
 @dataclass(frozen=True)
 class PrivUnitOptimized(Mechanism):
-    """Reports a point of the sphere, often from the cap around the user's vector that makes the error least.
+    """Reports a point of the sphere, often from the cap around the user's vector that minimizes the error.
 
     The error 1/m²−1 is least where m = f·(e^ε−1)/(1+q(e^ε−1)) is largest, f = C(1−h²)^((d−1)/2)/(d−1) for a cap from
     height h on: at (d−1)h/(1−h²) = C(1−h²)^((d−3)/2)·(e^ε−1)/(1+q(e^ε−1)), C = 1/B(½, (d−1)/2).
@@ -728,8 +710,8 @@ class PrivUnitOptimized(Mechanism):
     (0, '1.0')
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_DIMENSION))
 
     name = "privunit-optimized"
     task = "vector mean"
@@ -740,24 +722,20 @@ class PrivUnitOptimized(Mechanism):
     aliases = ("privunit-opt",)
     has_table = False
 
-    def __post_init__(self) -> None:
-        epsilon, dimension = check_settings("PrivUnitOptimized", self.epsilon, self.dimension)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "dimension", check_dimension("PrivUnitOptimized", dimension))
-
     @cached_property
     def height(self) -> float:
+        """The height of the cap: its smallest inner product with the user's direction."""
         return best_height(self.dimension, self.epsilon)
-
-    @cached_property
-    def report(self) -> CapReport:
-        """The cap, and the sampler of its points."""
-        return CapReport("PrivUnitOptimized", self.dimension, self.height)
 
     @cached_property
     def response(self) -> TwoLevelResponse:
         """The cap, less the loss by float arithmetic."""
         return TwoLevelResponse("PrivUnitOptimized", self.epsilon, self.report.share)
+
+    @cached_property
+    def report(self) -> CapReport:
+        """The cap, and the sampler of its points."""
+        return CapReport("PrivUnitOptimized", self.dimension, self.height)
 
     @cached_property
     def domain(self) -> UnitBall:
@@ -776,15 +754,7 @@ class PrivUnitOptimized(Mechanism):
         return self.report.build_estimator(self.response)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one point per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One row of whole numbers, in steps, per user.
-        """
+        """Returns one point per user, a row of whole numbers in steps."""
         return self.report.randomize(self.response.uniform_share, values, source)
 
     def table(self) -> OutputTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -12,7 +12,9 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp._core.validation import Array, Floats
+from shuffledp._core import validation
+from shuffledp._core.validation import Array, Floats, checked
+from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
@@ -22,7 +24,6 @@ from shuffledp.mechanisms.vector.unit_ball import (
     LatticeEstimator,
     ProposalReport,
     UnitBall,
-    check_settings,
     heights,
 )
 from shuffledp.numerics.intervals import precision, round_up, to_rational
@@ -38,7 +39,7 @@ HALF_SPACE_STEP = 2.0**-28
 
 @dataclass(frozen=True)
 class HalfSpaceProposal(ProposalReport):
-    """Uniform points of the sphere; the own set of a direction is its half-space."""
+    """Uniform points of the sphere; the response set of a direction is its half-space."""
 
     def points_from_normal(self, normal: Floats) -> Floats:
         normal *= (1 / (self.step * np.sqrt(np.add.reduce(normal * normal, axis=1))))[:, None]
@@ -47,9 +48,9 @@ class HalfSpaceProposal(ProposalReport):
     def in_response_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
         height = heights(directions, messages)
         ahead = height > 0
-        even = np.flatnonzero(height == 0)
-        if even.size:
-            ahead[even] = _first_signs(messages[even]) == _first_signs(directions[even])
+        ties = np.flatnonzero(height == 0)
+        if ties.size:
+            ahead[ties] = _first_signs(messages[ties]) == _first_signs(directions[ties])
         return np.asarray(ahead)
 
     def move_into_response_set(
@@ -65,8 +66,8 @@ class PrivHS(Mechanism):
 
     A row of words and the row with flipped sign bits give V and −V, so both are equally likely, and exactly one of them
     is on the user's side: ⟨V, x⟩ > 0 as computed (float arithmetic flips its sign with V and with x), a 0 being decided
-    by the first nonzero coordinates of V and x. Each own set is thus exactly one half, and that of −x the other half:
-    the guarantee is exact, and attained.
+    by the first nonzero coordinates of V and x. Each response set is thus exactly one half, and that of −x the other
+    half: the guarantee is exact, and attained.
 
     Theorem: [LC] Appendix C, PrivHS: p = q = e^ε, β = (e^ε−1)/(e^ε+1), scale (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2).
 
@@ -87,8 +88,8 @@ class PrivHS(Mechanism):
     '0.0357'
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count, at_least=2))
 
     name = "privhs"
     task = "vector mean"
@@ -96,11 +97,6 @@ class PrivHS(Mechanism):
     use_case = "For vectors in the unit ball that are sent as a seed, at a small local ε."
     aliases = ("hemisphere",)
     has_table = False
-
-    def __post_init__(self) -> None:
-        epsilon, dimension = check_settings("PrivHS", self.epsilon, self.dimension)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "dimension", dimension)
 
     @cached_property
     def response(self) -> TwoLevelResponse:
@@ -113,7 +109,7 @@ class PrivHS(Mechanism):
 
     @cached_property
     def law(self) -> TwoLevelLaw:
-        """The law, attacked by a direction against the opposite one; the others all hold the first, or all 0."""
+        """The law; its attacks are a direction against the opposite one, where the others all hold the first, or 0."""
         half = self.response.share
         attacked = (self.response.disjoint_attack(), self.response.disjoint_attack((half, half, 1 - 2 * half)))
         return TwoLevelLaw.from_disjoint(self.response, attacked=attacked, tight=True)
@@ -142,15 +138,7 @@ class PrivHS(Mechanism):
         return HalfSpaceProposal(self.response, self.dimension, HALF_SPACE_STEP)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one point per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One row of whole numbers, in steps, per user.
-        """
+        """Returns one point per user, a row of whole numbers in steps."""
         return self.proposal.randomize(values, source)
 
     def table(self) -> OutputTable:
@@ -169,9 +157,11 @@ def _first_signs(rows: Array) -> NDArray[np.bool_]:
 SHARE_BITS = 128
 MAX_EXPONENT = 100.0
 HALVINGS = 60
-NO_ATTACK_REASON = "its vectors are computed in floats, so that how many of them reach a height is known nearly only."
+NO_ATTACK_REASON = (
+    "its vectors are computed in floats, so the probability that one reaches the height is known only approximately."
+)
 MAX_HEIGHT = 3.4
-"""Largest height: the own set is at least 1/3000 of all vectors, so they are found by rejection."""
+"""Largest height: a response set has at least 1/3000 of all vectors, so they can be found by rejection."""
 LENGTH_MARGIN = 12
 """A normal vector is longer than √d + 12 with probability below e^-72."""
 GAUSSIAN_STEP = 2.0**-27
@@ -181,7 +171,7 @@ MAX_NORMAL = 13.0
 
 @dataclass(frozen=True)
 class NormalProposal(ProposalReport):
-    """Normal vectors; the own set of a direction is those that reach the ``height`` in it."""
+    """Normal vectors; the response set of a direction is those that reach the ``height`` in it."""
 
     height: float = 0.0
 
@@ -204,10 +194,10 @@ class NormalProposal(ProposalReport):
 class PrivUnitG(Mechanism):
     """Reports a vector V of d standard normal numbers, often one with ⟨V, x⟩ ≥ height, which is found by rejection.
 
-    Real normal vectors have a share q = P(N ≥ height) in every own set. The executed finite law is near to theirs: but
-    for an event of probability below d·2^-51 + e^-72, V is within √d·2^-28 + (√d + 12)·2^-43 of a real normal vector,
-    and the computed height within as much and its own rounding. So each own set's share is between P(N ≥ height + t)
-    and P(N ≥ height − t), up to that probability; the lower end, certified, is ``response.share``.
+    A share q = P(N ≥ height) of real normal vectors is in every response set. The executed finite law is close to
+    theirs: but for an event of probability below d·2^-51 + e^-72, V is within √d·2^-28 + (√d + 12)·2^-43 of a real
+    normal vector, and the computed height within as much and its own rounding. So each response set's share is between
+    P(N ≥ height + t) and P(N ≥ height − t), up to that probability; the certified lower end is ``response.share``.
 
     The height minimizes the error: m = φ(h)(e^ε−1)/(1+q(e^ε−1)) is largest at h = m.
 
@@ -229,8 +219,8 @@ class PrivUnitG(Mechanism):
     (512, 128)
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count, at_least=2))
 
     name = "privunit-g"
     task = "vector mean"
@@ -240,9 +230,7 @@ class PrivUnitG(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        epsilon, dimension = check_settings("PrivUnitG", self.epsilon, self.dimension)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "dimension", dimension)
+        super().__post_init__()
         if self.epsilon <= 4 * self.share_error:
             raise ValueError(
                 f"PrivUnitG: epsilon must be above {4 * self.share_error:.3g} for {self.dimension} numbers, "
@@ -256,12 +244,12 @@ class PrivUnitG(Mechanism):
 
     @cached_property
     def share_error(self) -> float:
-        """A bound of the logarithm of the ratio between the largest and the smallest share of an own set."""
+        """A bound of the logarithm of the ratio between the largest and the smallest share of a response set."""
         with precision(SHARE_BITS):
             return round_up((self._share(-1) / self._share(1)).log())
 
     def _share(self, side: int) -> arb:
-        """Returns a lower (side 1) or upper (side −1) bound of an own set's share."""
+        """Returns a lower (side 1) or upper (side −1) bound of a response set's share."""
         root = arb(self.dimension).sqrt()
         distance = root * arb(2) ** -28 + (root + LENGTH_MARGIN) * (arb(2) ** -43 + self.dimension * arb(2) ** -52)
         tail = ((arb(to_rational(self.height)) + side * distance) / arb(2).sqrt()).erfc() / 2
@@ -270,10 +258,10 @@ class PrivUnitG(Mechanism):
     @cached_property
     def response(self) -> TwoLevelResponse:
         """The vectors that reach the height; γ has room for laws in proportion to ``acceptance``."""
-        own_share = random_sources.round_down_to_multiple(lambda: self._share(1), SHARE_BITS)
-        share, less = to_rational(own_share), min(self.epsilon, MAX_EXPONENT) - 2 * self.share_error
-        gamma = random_sources.round_up_to_multiple(lambda: 1 / (1 + arb(share) * (arb(less).exp() - 1)))
-        return TwoLevelResponse("PrivUnitG", self.epsilon, own_share, gamma)
+        share = random_sources.round_down_to_multiple(lambda: self._share(1), SHARE_BITS)
+        exact, less = to_rational(share), min(self.epsilon, MAX_EXPONENT) - 2 * self.share_error
+        gamma = random_sources.round_up_to_multiple(lambda: 1 / (1 + arb(exact) * (arb(less).exp() - 1)))
+        return TwoLevelResponse("PrivUnitG", self.epsilon, share, gamma)
 
     @cached_property
     def domain(self) -> UnitBall:
@@ -296,9 +284,9 @@ class PrivUnitG(Mechanism):
         """
         share = math.erfc(self.height / math.sqrt(2)) / 2
         mean_height = math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
-        told = float(1 - self.response.uniform_share)
-        along = told * self.height * mean_height
-        scale, cubes = 1 / (told * mean_height), (3.0, self.height**2 - 1)
+        informative = float(1 - self.response.uniform_share)
+        along = informative * self.height * mean_height
+        scale, cubes = 1 / (informative * mean_height), (3.0, self.height**2 - 1)
         return LatticeEstimator(self.dimension, GAUSSIAN_STEP, scale, 1.0, along, cubes, self.encoding.largest)
 
     @cached_property
@@ -306,15 +294,7 @@ class PrivUnitG(Mechanism):
         return NormalProposal(self.response, self.dimension, GAUSSIAN_STEP, self.share_error, self.height)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns one vector per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            One row of whole numbers, in steps, per user.
-        """
+        """Returns one vector per user, a row of whole numbers in steps."""
         return self.proposal.randomize(values, source)
 
     def table(self) -> OutputTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,14 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.validation import Array, Bytes, Floats
+from shuffledp._core.validation import Array, Bytes, Floats, checked
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
 from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
+from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.mechanisms.vector.unit_ball import NUMBERS_AT_ONCE, UnitBall, check_settings
+from shuffledp.mechanisms.vector.unit_ball import NUMBERS_AT_ONCE, UnitBall
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
 from shuffledp.sampling import rounding
@@ -45,14 +46,14 @@ class FrameCoefficients:
 
     def coefficients(self, vectors: Floats) -> Floats:
         """Returns the vectors' coefficients as shares of the limit, from −1 to 1."""
-        found, within = self.frame.small_coefficients(vectors, self.limit)
+        coefficients, within = self.frame.small_coefficients(vectors, self.limit)
         if not within.all():
             row = int(np.argmin(within))
             raise ValueError(
                 f"SQKR: vector {row} cannot be written with coefficients within level {self.level:g}; "
                 "raise level or choose another frame."
             )
-        return np.clip(found / self.limit, -1.0, 1.0)
+        return np.clip(coefficients / self.limit, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class FrameEstimator(Estimator):
 
     @property
     def _pair_weight(self) -> float:
-        """The weight of (Σ_{k≠l} U_ik·U_il·a_k·a_l)/N in a message's mean square: scale²·P(k and l reported)·…"""
+        """The weight of (Σ_{k≠l} U_ik·U_il·a_k·a_l)/N in a message's mean square."""
         size, count = self.frame_coefficients.frame.size, self.signs
         if count == 1:
             return 0.0
@@ -198,11 +199,11 @@ class SQKR(Mechanism):
     16000
     """
 
-    epsilon: float
-    dimension: int
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    dimension: int = field(metadata=checked(validation.count, at_least=2))
     signs: int | None = None
-    level: float = 2.0
-    frame: int = 0
+    level: float = field(default=2.0, metadata=checked(validation.positive_finite))
+    frame: int = field(default=0, metadata=checked(validation.count, at_least=0))
 
     name = "sqkr"
     task = "vector mean"
@@ -212,40 +213,26 @@ class SQKR(Mechanism):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields levels in ascending order: the least with which vectors can be written adds the least noise.
-
-        Args:
-            facts: Known facts of the task; none is used.
-
-        Yields:
-            ``level`` by name.
-        """
+        """Yields levels in ascending order: the least with which vectors can be written adds the least noise."""
         yield from ({"level": level} for level in (1.5, 2.0, 2.5, 3.0, 4.0))
 
     def __post_init__(self) -> None:
-        epsilon, dimension = check_settings("SQKR", self.epsilon, self.dimension)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "dimension", dimension)
-        object.__setattr__(self, "frame", validation.count("SQKR", "frame", self.frame, at_least=0))
-        level = validation.positive_finite("SQKR", "level", self.level)
-        if level < 1.0:
-            raise ValueError(f"SQKR: level must be at least 1, got {level!r}.")
-        object.__setattr__(self, "level", level)
+        super().__post_init__()
+        if self.level < 1.0:
+            raise ValueError(f"SQKR: level must be at least 1, got {self.level!r}.")
         most = min(MAX_SIGNS, self.public_frame.size)
-        chosen = (
-            _best_signs(self.epsilon, most) if self.signs is None else validation.count("SQKR", "signs", self.signs)
-        )
-        if chosen > most:
-            raise ValueError(f"SQKR: signs must be at most {most}, got {chosen}.")
-        object.__setattr__(self, "signs", chosen)
+        best = _best_signs(self.epsilon, most)
+        signs = best if self.signs is None else validation.count("SQKR", "signs", self.signs, at_most=most)
+        object.__setattr__(self, "signs", signs)
 
     @cached_property
     def public_frame(self) -> HadamardFrame:
+        """The frame in which vectors are represented."""
         return HadamardFrame(self.dimension, self.frame)
 
     @property
     def sign_count(self) -> int:
-        """b, as given or as chosen by the constructor."""
+        """b, chosen by the constructor if ``signs`` is None."""
         assert self.signs is not None
         return self.signs
 
@@ -276,7 +263,7 @@ class SQKR(Mechanism):
         return FrameEstimator(self.frame_coefficients, self.sign_count, self.response.uniform_share)
 
     def _build_attacks(self) -> Iterator[HidingPair]:
-        """Yields the first axis against the opposite one, where all others hold 0, or all the first.
+        """Yields the attacks of the first axis against the opposite one, where all others hold 0, or all the first.
 
         All coefficients of an axis have the same absolute value, so only the number of signs that agree with it
         matters.
@@ -302,14 +289,7 @@ class SQKR(Mechanism):
     # --- encoding ---
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        """Returns b pairs of a coefficient and a sign per user.
-
-        Args:
-            values: Checked vectors, one row per user.
-            source: Source of randomness.
-
-        Returns:
-            A row of b numbers 2·coefficient + sign, in ascending order, per user.
+        """Returns one row of b numbers 2·coefficient + sign per user, in ascending order.
 
         Raises:
             ValueError: If a vector cannot be written with coefficients within ``level``.
@@ -331,10 +311,11 @@ class SQKR(Mechanism):
         """Draws sets of b coefficients, all equally likely: rows with a repeated number are redrawn."""
         size, count = self.public_frame.size, self.sign_count
         rows = np.empty((users, count), dtype=np.int64)
-        left = np.arange(users)
-        while left.size:
-            rows[left] = np.sort(source.integers_below(size, left.size * count).reshape(left.size, count), axis=1)
-            left = left[(np.diff(rows[left], axis=1) == 0).any(axis=1)]
+        waiting = np.arange(users)
+        while waiting.size:
+            drawn = source.integers_below(size, waiting.size * count).reshape(waiting.size, count)
+            rows[waiting] = np.sort(drawn, axis=1)
+            waiting = waiting[(np.diff(rows[waiting], axis=1) == 0).any(axis=1)]
         return rows
 
     # --- law ---

@@ -2,7 +2,7 @@
 
 A value is a vector of length at most 1, of which only a direction is used. A vector of length ℓ below 1 counts as its
 direction with probability (1+ℓ)/2, else as the opposite one, by an exact coin after ℓ is rounded to a multiple of
-2^-52. A shorter vector's law is then a mixture of two directions' laws, and no easier to tell from another's.
+2^-52. A shorter vector's law is then a mixture of two directions' laws, and no easier to distinguish from another's.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bytes, Floats, Words
 from shuffledp.mechanisms.base.domain import InputDomain, check_reals
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
 from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
-from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse
 from shuffledp.numerics.intervals import float_above
@@ -65,11 +63,6 @@ class UnitBall(InputDomain):
         return np.stack([first, -first])
 
 
-def check_settings(who: str, epsilon: object, dimension: object) -> tuple[float, int]:
-    """Returns both settings; raises ValueError if one is out of range."""
-    return check_informative_epsilon(who, "epsilon", epsilon), validation.count(who, "dimension", dimension, at_least=2)
-
-
 def split_directions(vectors: Floats) -> tuple[Floats, Floats]:
     """Returns unit vectors and lengths; the vector 0 has the direction of the first axis."""
     largest = np.abs(vectors).max(axis=1)
@@ -103,7 +96,7 @@ class LatticeEncoding(Encoding):
     """Largest absolute value of a coordinate."""
 
     def __post_init__(self) -> None:
-        assert 0 < self.largest < 1 << 8 * self.coordinate_bytes - 1, "every coordinate has room on the wire"
+        assert 0 < self.largest < 1 << 8 * self.coordinate_bytes - 1, "every coordinate fits into its bytes"
 
     @property
     def expected_format(self) -> str:
@@ -159,9 +152,10 @@ class LatticeEstimator(Estimator):
         return total
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """Returns the mean; its variance from the squares is that of users who all hold the mean, the largest.
+        """Returns the mean; its variance from the squares is the largest, that of users who all hold the mean.
 
-        Users who differ, and users who hold the middle and send one direction or the opposite, send the same messages.
+        Users with different vectors may send the same messages as users who all hold the mean and send one direction or
+        the opposite one.
         """
         factor = self.step * self.scale
         value, square = np.asarray(total[0]) * (factor / users), np.asarray(total[1]) * (factor**2 / users)
@@ -173,11 +167,12 @@ class LatticeEstimator(Estimator):
 
         They determine the mean u² of the users' directions, from 0 to 1, which is at least x² where x is the mean.
         """
-        alone, told = self.scale**2 * self.second_moment_constant, self.scale**2 * self.second_moment_slope
-        directions = np.clip((square - alone) / told, 0.0, 1.0) if told else np.zeros_like(square)
-        square, (first, third) = alone + told * directions, self.third_moment_coefficients
-        slope = self.scale**2 * (first + third * directions) - 3 * square
-        return MeanErrorLaw.from_messages(users, square, -1.0, slope).with_min_variance(alone, min(told - 1.0, 0.0))
+        constant, slope = self.scale**2 * self.second_moment_constant, self.scale**2 * self.second_moment_slope
+        directions = np.clip((square - constant) / slope, 0.0, 1.0) if slope else np.zeros_like(square)
+        square, (first, third) = constant + slope * directions, self.third_moment_coefficients
+        third_slope = self.scale**2 * (first + third * directions) - 3 * square
+        law = MeanErrorLaw.from_messages(users, square, -1.0, third_slope)
+        return law.with_min_variance(constant, min(slope - 1.0, 0.0))
 
     def mean_square(self, total: Array, users: int) -> Floats | None:
         return np.asarray(total[1]) * ((self.step * self.scale) ** 2 / users)
@@ -205,7 +200,7 @@ def draw_in_batches(values: Floats, coordinate_bytes: int, draw: Callable[[Float
     return messages
 
 
-# --- Proposals: vectors drawn without looking at the input, of which those towards the user's vector are preferred ---
+# --- Proposals: vectors drawn independently of the input, of which those near the user's vector are preferred ---
 
 
 COORDINATE_BYTES = 4
@@ -213,14 +208,14 @@ COORDINATE_BYTES = 4
 
 @dataclass(frozen=True)
 class ProposalReport(Proposal):
-    """With probability γ a vector of the proposal law, else one of those in the user's own set.
+    """With probability γ a vector of the proposal law, else one of those in the response set of the user's direction.
 
     The proposal law ρ is that of vectors of whole numbers computed from uniform words: a finite law that no input can
-    change. Whether a vector is in the own set of a direction is a fixed function of the two, computed in float
-    arithmetic. So the executed law is exactly γρ + (1−γ)·ρ(·|own set), whatever float arithmetic makes of ρ and of the
-    sets; privacy only needs that no own set has a share below that of ``response``.
+    change. Membership of a vector in the response set of a direction is a fixed function of the two, computed in float
+    arithmetic. So the executed law is exactly γρ + (1−γ)·ρ(·|response set), whatever float arithmetic makes of ρ and
+    of the sets; privacy only needs that no response set has a share below that of ``response``.
 
-    ``share_error`` bounds the logarithm of the ratio between the largest and the smallest share of an own set.
+    ``share_error`` bounds the logarithm of the ratio between the largest and the smallest share of a response set.
     """
 
     response: TwoLevelResponse
@@ -252,13 +247,13 @@ class ProposalReport(Proposal):
 
     @abstractmethod
     def in_response_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
-        """Returns whether each message is in the own set of the direction in the same row."""
+        """Returns whether each message is in the response set of the direction in the same row."""
 
     @abstractmethod
     def move_into_response_set(
         self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource
     ) -> None:
-        """Moves the chosen messages into their own sets, in place: each gets the law ρ(·|own set)."""
+        """Moves the chosen messages into their response sets, in place: each gets the law ρ(·|response set)."""
 
     def randomize(self, values: Floats, source: RandomSource) -> Array:
         """Returns the messages of checked vectors."""
@@ -284,14 +279,14 @@ class ProposalReport(Proposal):
 
     @property
     def acceptance_error(self) -> float:
-        """Error of ``acceptance``: in an own set larger than the region's, the density is smaller than it assumes."""
+        """Error of ``acceptance``: in a response set larger than that of ``response`` the density is smaller."""
         return self.share_error
 
     def acceptance(self, values: Array, messages: Array) -> Floats:
-        """Returns R(x)(y)/(C·ρ(y)), too large by up to e^``share_error`` in the own set.
+        """Returns R(x)(y)/(C·ρ(y)), too large by up to a factor e^``share_error`` in the response set.
 
-        Keeping y with this probability draws from the law in proportion to it, which keeps ``epsilon``: γ has room for
-        that factor.
+        Accepting y with this probability draws from the law in proportion to it, which has the local ``epsilon``: γ
+        leaves room for that factor.
         """
         directions, length = split_directions(values)
         low = float(self.response.uniform_share / self.response.inside_density)

@@ -50,16 +50,16 @@ export async function seal(receiver, info, content, pair) {
   const early = await extract(KEM, EMPTY, "eae_prk", exchanged);
   const shared = await expand(KEM, early, "shared_secret", join(sent, receiver), 32);
   const parts = [await extract(SUITE, EMPTY, "psk_id_hash", ""), await extract(SUITE, EMPTY, "info_hash", info)];
-  const said = join([0], ...parts), secret = await extract(SUITE, shared, "secret", "");
-  const key = await subtle.importKey("raw", await expand(SUITE, secret, "key", said, 16), "AES-GCM", false, ["encrypt"]);
-  const iv = await expand(SUITE, secret, "base_nonce", said, 12);
+  const context = join([0], ...parts), secret = await extract(SUITE, shared, "secret", "");
+  const key = await subtle.importKey("raw", await expand(SUITE, secret, "key", context, 16), "AES-GCM", false, ["encrypt"]);
+  const iv = await expand(SUITE, secret, "base_nonce", context, 12);
   return join(sent, await subtle.encrypt({ name: "AES-GCM", iv }, key, content));
 }
 
 // --- Random draws ---
 
-/** Returns a uniform 64-bit word from the system's randomness; each is used once. */
 let pool = [];
+/** Returns a uniform 64-bit word from the system's randomness; each word is used once. */
 const system = () => {
   if (!pool.length) pool = [...crypto.getRandomValues(new BigUint64Array(64))];
   return pool.pop();
@@ -126,9 +126,9 @@ const row = (count, on, order) => {
 const KINDS = {
   /** The true option or a uniform one; then dummies, some of them blank. */
   option(draw, { options, uniform, dummies, filled, grid }, value) {
-    const own = grid ? draw.rounded(value, grid) : value, told = [draw.coin(uniform) ? draw.below(options) : own];
-    while (told.length <= dummies) told.push(draw.coin(filled) ? draw.below(options) : options);
-    return told;
+    const own = grid ? draw.rounded(value, grid) : value, sent = [draw.coin(uniform) ? draw.below(options) : own];
+    while (sent.length <= dummies) sent.push(draw.coin(filled) ? draw.below(options) : options);
+    return sent;
   },
   /** A bit for each option; the true one has another probability. */
   bits(draw, { options, own, other }, value) {
@@ -178,74 +178,75 @@ const KINDS = {
   /** Uniform shares whose sum is the value and a share of the noise. */
   shares(draw, { levels, modulus, messages, noise }, value) {
     let rest = draw.rounded(value, levels) + draw.pile(noise) - draw.pile(noise);
-    const told = [];
-    while (told.length < messages - 1n) told.push(draw.below(modulus));
-    for (const share of told) rest -= share;
-    return [...told, ((rest % modulus) + modulus) % modulus];
+    const shares = [];
+    while (shares.length < messages - 1n) shares.push(draw.below(modulus));
+    for (const share of shares) rest -= share;
+    return [...shares, ((rest % modulus) + modulus) % modulus];
   },
   /** The true option, a share of the noise with both signs, and blanks. */
   signed(draw, { options, places, noise }, value) {
-    const told = [2n * value];
+    const sent = [2n * value];
     for (const { signs, shape, ...law } of noise) {
-      const found = [], [part, whole] = shape;
+      const held = [], [part, whole] = shape;
       // Splits the total over the options like independent noise: a unit takes a new option or repeats an earlier one.
       for (let left = draw.pile({ shape, ...law }); left; left--) {
-        const i = BigInt(found.length);
-        found.push(draw.coin(part, part + i * whole) ? draw.below(options) : found[draw.below(i)]);
+        const i = BigInt(held.length);
+        held.push(draw.coin(part, part + i * whole) ? draw.below(options) : held[draw.below(i)]);
       }
-      for (const sign of signs) told.push(...found.map((option) => 2n * option + sign));
+      for (const sign of signs) sent.push(...held.map((option) => 2n * option + sign));
     }
-    while (told.length < places) told.push(2n * options);
-    return told.slice(0, Number(places));
+    while (sent.length < places) sent.push(2n * options);
+    return sent.slice(0, Number(places));
   },
 };
 
-const integers = (told) =>
-  typeof told === "string" ? BigInt(told)
-  : Array.isArray(told) ? told.map(integers)
-  : Object.fromEntries(Object.entries(told).map(([name, value]) => [name, integers(value)]));
+/** Converts the strings of a recipe to integers. */
+const integers = (recipe) =>
+  typeof recipe === "string" ? BigInt(recipe)
+  : Array.isArray(recipe) ? recipe.map(integers)
+  : Object.fromEntries(Object.entries(recipe).map(([name, value]) => [name, integers(value)]));
 
 /** Returns the messages of an answer; `value` is an option's index, or a number in units of 2^-53 of its range. */
 export function randomize({ kind, bytes, ...recipe }, value, word = system) {
-  const told = KINDS[kind](new Draw(word), integers(recipe), BigInt(value));
-  return told.map((message) => (message instanceof Uint8Array ? message : wide(message, bytes)));
+  const messages = KINDS[kind](new Draw(word), integers(recipe), BigInt(value));
+  return messages.map((message) => (message instanceof Uint8Array ? message : wide(message, bytes)));
 }
 
 // --- Campaigns ---
 
-const OLD = "This browser cannot seal and check what is sent (X25519, Ed25519): a newer one can. Nothing was sent.";
-const FOREIGN = "This page got a campaign that is not the one it was made for. Nothing was sent.";
-const LATER = "The shuffler cannot be reached now. Try again later; an answer that you gave stays as it is.";
+const BROWSER_TOO_OLD = "This browser cannot seal and check what is sent (X25519, Ed25519): a newer one can. Nothing was sent.";
+const WRONG_CAMPAIGN = "This page got a campaign that is not the one it was made for. Nothing was sent.";
+const UNREACHABLE = "The shuffler cannot be reached now. Try again later; an answer that you gave stays as it is.";
 const ask = (url, options) =>
-  fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options }).catch(() => refuse(LATER));
-const known = (answer) => demand(answer.status !== 404, "The shuffler does not know this campaign.") && demand(answer.ok, LATER);
+  fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options }).catch(() => refuse(UNREACHABLE));
+const known = (answer) => demand(answer.status !== 404, "The shuffler does not know this campaign.") && demand(answer.ok, UNREACHABLE);
 /** Reads a response of at most `most` bytes. */
 const read = async (answer, most) => {
   const reader = answer.body?.getReader(), parts = [];
   for (let held = 0; reader; ) {
-    const { done, value } = await reader.read().catch(() => refuse(LATER));
+    const { done, value } = await reader.read().catch(() => refuse(UNREACHABLE));
     if (done) break;
     parts.push(value);
-    if ((held += value.length) > most) reader.cancel().catch(() => {}), refuse(FOREIGN);
+    if ((held += value.length) > most) reader.cancel().catch(() => {}), refuse(WRONG_CAMPAIGN);
   }
   return join(...parts);
 };
 const CAMPAIGN_BYTES = 1 << 20, NOTICE_BYTES = 1 << 16;
-const keyOf = ({ kem, kdf, aead, key }) => demand(kem === 32 && kdf === 1 && aead === 1, FOREIGN) && unbase64(key);
+const keyOf = ({ kem, kdf, aead, key }) => demand(kem === 32 && kdf === 1 && aead === 1, WRONG_CAMPAIGN) && unbase64(key);
 
 /** Fetches a campaign from the shuffler at `base`; its bytes are checked against the id. */
 export async function load(base, id) {
   demand(subtle, "This page can seal nothing unless it is loaded over https. Nothing was sent.");
-  await subtle.generateKey("X25519", false, ["deriveBits"]).catch(() => refuse(OLD));
+  await subtle.generateKey("X25519", false, ["deriveBits"]).catch(() => refuse(BROWSER_TOO_OLD));
   demand(/^[0-9a-f]{64}$/.test(id), "This page needs the id of a campaign: 64 digits and letters at the end of its address.");
   const answer = await ask(`${base}/v1/campaigns/${id}`);
   known(answer);
   const content = await read(answer, CAMPAIGN_BYTES);
   const found = await subtle.digest("SHA-256", join("shuffledp v1 campaign\0", content));
-  demand(hex(new Uint8Array(found)) === id, FOREIGN);
+  demand(hex(new Uint8Array(found)) === id, WRONG_CAMPAIGN);
   const document = JSON.parse(new TextDecoder().decode(content));
-  const made = document.format === "shuffledp campaign" && document.version === 1 && document.hops.length === 1;
-  demand(made, "This campaign is newer than this page, or none at all. Nothing was sent.");
+  const readable = document.format === "shuffledp campaign" && document.version === 1 && document.hops.length === 1;
+  demand(readable, "This campaign is newer than this page, or none at all. Nothing was sent.");
   const { plan, promise, analyst, hops, recipe } = document;
   demand(Object.hasOwn(KINDS, recipe.kind), `The method of this campaign (${plan.mechanism.name}) does not run in browsers. Nothing was sent.`);
   return { id, base, document, recipe, promise, task: plan.task, analyst: analyst.operator, shuffler: hops[0].operator };
@@ -277,21 +278,21 @@ export async function openRound(campaign) {
   const { id, base, document } = campaign, answer = await ask(`${base}/v1/campaigns/${id}/round`, { cache: "no-store" });
   demand(answer.status !== 410, "This campaign takes no answers now.");
   known(answer);
-  const parts = /^(.*)"signature":"([\w-]{86})",(.*)$/s.exec(new TextDecoder().decode(await read(answer, NOTICE_BYTES))) ?? refuse(FOREIGN);
+  const parts = /^(.*)"signature":"([\w-]{86})",(.*)$/s.exec(new TextDecoder().decode(await read(answer, NOTICE_BYTES))) ?? refuse(WRONG_CAMPAIGN);
   // The text parsed below is exactly the signed one.
-  const told = parts[1] + parts[3];
+  const signed = parts[1] + parts[3];
   let key;
   try {
     key = await subtle.importKey("raw", unbase64(document.hops[0].identity.ed25519), "Ed25519", false, ["verify"]);
   } catch {
-    refuse(OLD);
+    refuse(BROWSER_TOO_OLD);
   }
   demand(
-    await subtle.verify("Ed25519", key, unbase64(parts[2]), join("shuffledp v1 round\0", told)),
+    await subtle.verify("Ed25519", key, unbase64(parts[2]), join("shuffledp v1 round\0", signed)),
     "The round is not signed by the shuffler of this campaign. Nothing was sent.",
   );
-  const notice = JSON.parse(told), { round, campaign: of, closes } = notice;
-  demand(of === id && Number.isSafeInteger(round) && round > 0 && round <= document.plan.rounds, FOREIGN);
+  const notice = JSON.parse(signed), { round, campaign: of, closes } = notice;
+  demand(of === id && Number.isSafeInteger(round) && round > 0 && round <= document.plan.rounds, WRONG_CAMPAIGN);
   return { round, closes, key: keyOf(notice.key) };
 }
 

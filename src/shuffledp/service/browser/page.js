@@ -4,16 +4,16 @@ import { Refusal, Wallet, load, openRound, send } from "./client.js";
 
 const at = (id) => document.getElementById(id);
 const base = new URL("..", import.meta.url).href.replace(/\/$/, "");
-const LIMIT = "shuffledp-limit", FEW = 8;
+const LIMIT = "shuffledp-limit", MAX_RADIO_BUTTONS = 8;
 /** Formats a number rounded up to two decimals, so that no smaller ε is promised than holds. */
 const up = (number) => (Math.max(0, Math.ceil(number * 100 - 1e-9)) / 100).toLocaleString("en", { minimumFractionDigits: 2 });
 const whole = (number) => number.toLocaleString("en");
 const times = (epsilon) => (epsilon > 20 ? "very many" : whole(Math.ceil(Math.exp(epsilon) * 10) / 10));
 
 function element(name, settings = {}, ...inside) {
-  const made = Object.assign(document.createElement(name), settings);
-  made.append(...inside);
-  return made;
+  const node = Object.assign(document.createElement(name), settings);
+  node.append(...inside);
+  return node;
 }
 
 function say(sentence, { bad = false, good = false } = {}) {
@@ -37,7 +37,7 @@ function ask({ task: { name, domain } }) {
     at("choices").replaceChildren(element("label", { htmlFor: "number" }, `A number from ${whole(low)} to ${whole(high)}`), input);
     return () => input.valueAsNumber;
   }
-  if (labels.length > FEW) {
+  if (labels.length > MAX_RADIO_BUTTONS) {
     const options = labels.map((label) => element("option", { value: label }, label));
     const select = element("select", { id: "select", required: true }, element("option", { value: "" }, "Choose …"), ...options);
     at("choices").replaceChildren(element("label", { htmlFor: "select" }, "Your answer"), select);
@@ -79,33 +79,33 @@ const challenge = (type, name, context) => [...type, name.length >> 8, name.leng
 const NAMELESS = "not named";
 
 /** Describes how an answer is randomised, depending on the local ε. */
-function drawn(local, noiseless) {
+function describeRandomizer(local, noiseless) {
   if (noiseless) return "Your answer as it is; the noise that hides it is added by the shuffler.";
   if (local === null) return "Your answer, or parts of it, among random messages that your browser draws.";
   return "Not your answer itself, but one that your browser draws by chance: it may be yours or another one.";
 }
 
-function tell(campaign, notice) {
-  const { promise: { epsilon, epsilon_local: local, delta, users, colluding }, analyst, shuffler, document: told } = campaign;
+function explain(campaign, notice) {
+  const { promise: { epsilon, epsilon_local: local, delta, users, colluding }, analyst, shuffler, document } = campaign;
   const who = analyst || "the analyst", mixer = shuffler || "the shuffler";
-  at("question").textContent = told.question || "Your answer";
+  at("question").textContent = document.question || "Your answer";
   const noiseless = campaign.recipe.kind === "signed" && !campaign.recipe.noise.length;
-  at("sent").textContent = `${drawn(local, noiseless)} It is locked so that only the analyst can open it, after it was mixed ` +
+  at("sent").textContent = `${describeRandomizer(local, noiseless)} It is locked so that only the analyst can open it, after it was mixed ` +
     "with those of everybody else. No name and no cookie is sent.";
   at("promise").textContent =
     `Whatever you answer, anything that ${who} may find out becomes at most ${times(epsilon)} times as likely as with ` +
     `another answer (ε = ${up(epsilon)}), but for a chance of 1 in ${whole(Math.floor(1 / delta + 1e-6))}` +
-    (told.plan.rounds > 1 ? `, over all ${whole(told.plan.rounds)} rounds together.` : ".");
-  const one = analyst === shuffler, both = one ? `If what ${who} mixes and what it reads come together` : `If ${who} and ${mixer} work together`;
+    (document.plan.rounds > 1 ? `, over all ${whole(document.plan.rounds)} rounds together.` : ".");
+  const same = analyst === shuffler, both = same ? `If what ${who} mixes and what it reads come together` : `If ${who} and ${mixer} work together`;
   at("together").textContent = local === null
     ? `${both}, your answer can be found out.`
     : `${both}, it is still at most ${times(local)} times (ε = ${up(local)}).`;
   at("analyst").textContent = `${analyst || NAMELESS} (analyst)`;
   at("shuffler").textContent = `${shuffler || NAMELESS} (shuffler)`;
-  at("one").hidden = !one;
-  const lost = colluding ? `, of whom up to ${whole(colluding)} may work against you` : "";
+  at("one").hidden = !same;
+  const colluders = colluding ? `, of whom up to ${whole(colluding)} may work against you` : "";
   const conditions = [
-    `at least ${whole(users)} people take part${lost}: with fewer, nothing is handed on;`,
+    `at least ${whole(users)} people take part${colluders}: with fewer, nothing is handed on;`,
     ...(noiseless ? ["the shuffler adds the noise that was planned, and tells nobody what it added;"] : []),
     "the shuffler tells nobody who sent what, and throws its key away after mixing;",
     "you take part once, with this browser, and do not clear its data before the round ends;",
@@ -153,7 +153,7 @@ async function begin() {
   }
   at("limit").value = Number(localStorage.getItem(LIMIT)) || 1;
   const answer = ask(campaign);
-  tell(campaign, notice);
+  explain(campaign, notice);
   const refresh = () => at("limit").validity.valid && showCost(campaign, new Wallet(limit())).catch(failed);
   await refresh();
   at("limit").addEventListener("input", refresh);
@@ -177,12 +177,12 @@ async function begin() {
 
 /** Resumes an earlier answer instead of asking again. */
 async function resume(campaign, notice) {
-  const given = await new Wallet(limit()).answer(campaign, notice);
-  if (!given) return;
+  const earlier = await new Wallet(limit()).answer(campaign, notice);
+  if (!earlier) return;
   at("answers").disabled = true;
   for (const input of [...at("choices").querySelectorAll("input, select"), at("token")]) input.required = false;
   at("admission").disabled = true;
-  if (!given.report) return finish("You have already taken part in this round with this browser.");
+  if (!earlier.report) return finish("You have already taken part in this round with this browser.");
   at("button").textContent = "Send the same again";
   if (at("alert").hidden) say("Your answer was sealed, but it is not confirmed yet. Send the same bytes again: it counts once.");
 }
