@@ -77,7 +77,7 @@ def test_the_version_is_stated_once() -> None:
     assert "version" not in PROJECT
     assert SETTINGS["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "shuffledp._core.__version__"}
     stating = [path for path in PACKAGE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text("utf-8"), re.M)]
-    assert stating == [PACKAGE / "_core" / "version.py"]
+    assert stating == [PACKAGE / "_core" / "__init__.py"]
 
 
 # --- the one list of layers -------------------------------------------------------------------------------------------

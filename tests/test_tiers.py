@@ -137,7 +137,7 @@ def test_child():
     if processes:
         # Another process has the limit of the module.
         suite.makeconftest(
-            "import tests.tiers\ntests.tiers.LIMIT, tests.tiers.KEPT_LIMIT = 0.08, 0.3\n"
+            "import tests.tiers\ntests.tiers.MAX_SECONDS, tests.tiers.MAX_SECONDS_WITH_CACHED = 0.08, 0.3\n"
             'pytest_plugins = ["tests.tiers"]'
         )
     found = suite.runpytest_inprocess("--processor-time", "times.csv", *processes)

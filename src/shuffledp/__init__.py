@@ -11,7 +11,7 @@ The public interface is the list of names exported here: functions and their res
 '0.010174'
 """
 
-from shuffledp._core.lazy_exports import attach_stub
+from shuffledp._core import attach_stub
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 del attach_stub

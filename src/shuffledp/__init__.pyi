@@ -10,12 +10,12 @@ from shuffledp import (
     testing as testing,
     tradeoff as tradeoff,
 )
+from shuffledp._core import __version__ as __version__
 from shuffledp._core.errors import (
     NotApplicable as NotApplicable,
     NumericalError as NumericalError,
     ShuffledpError as ShuffledpError,
 )
-from shuffledp._core import __version__ as __version__
 from shuffledp.auditing import AuditResult as AuditResult, audit as audit
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.base import Bound as Bound

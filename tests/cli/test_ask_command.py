@@ -96,9 +96,7 @@ def test_only_ranges_can_be_asked(room: Path) -> None:
     collected(room / "out", sdp.tasks.Frequency(4), sdp.KRR(5.0, 4), [0, 1, 2, 3] * 100)
     outcome = run("ask", "out", "--quantile", "0.5")
     assert outcome.status == 2
-    assert "expected a collection of the task 'range queries', got 'frequency'." in " ".join(
-        outcome.err.split()
-    )
+    assert "expected a collection of the task 'range queries', got 'frequency'." in " ".join(outcome.err.split())
     nowhere = run("ask", "nowhere", "--quantile", "0.5")
     assert nowhere.status == 2
     assert "expected the directory of a finished collection, got nowhere." in nowhere.err

@@ -188,7 +188,10 @@ PLAN: list[tuple[str, str]] = [
     ("--input headless.csv --column name", "its first line must hold the names of columns"),
     ("--input header.csv --column age", "expected at least one row, got none in header.csv"),
     ("--input allgaps.csv --column age", "no row of allgaps.csv has a value in column 'age'"),
-    ("--input good.csv --column age --column likes --column name", "these columns suggest no task; name one with --task"),
+    (
+        "--input good.csv --column age --column likes --column name",
+        "these columns suggest no task; name one with --task",
+    ),
     ("--input good.csv --column age --column lat --task location", "give the map's edges, or columns called x and y"),
     ("--input good.csv --column age --task meen", "task must be one of frequency, mean"),
     ("--input good.csv --column age --low 1 --low 2 --high 5", "this task takes --low once, got it 2 times"),

@@ -93,7 +93,10 @@ def test_too_few_users(room: Path) -> None:
     refused = collected(room, "few.csv", "refused")
     for outcome in (planned, refused):
         assert outcome.status in (2, 3)
-        assert "values 0 and 1 have the target ε = 0.1, which cannot be proved for the local distances with 6,000 users" in outcome.err
+        assert (
+            "values 0 and 1 have the target ε = 0.1, which cannot be proved for the local distances with 6,000 users"
+            in outcome.err
+        )
         assert outcome.err.count("\n") == 1
     assert not (room / "refused").exists()
     assert collected(room, "few.csv", "weaker", "--allow-weaker").status == 0

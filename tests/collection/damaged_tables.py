@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shuffledp._core.errors import ShuffledpError
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp.collection.engine import EmbeddedEngine
 from shuffledp.collection.input.tables import open_input
 from shuffledp.testing.engines import KEY

@@ -277,7 +277,10 @@ def test_what_is_given_is_not_read() -> None:
     assert "release" not in found.format_text()
     seen = sdp.collection.preview(pa.array([3, 1, 5] * 2), task="range-queries")
     assert seen.task_options.labels == ("1", "2", "3", "4", "5")
-    assert "a release of its own, which no ε covers; to be safe, give public ones by --categories FILE" in seen.format_text()
+    assert (
+        "a release of its own, which no ε covers; to be safe, give public ones by --categories FILE"
+        in seen.format_text()
+    )
     ordered = Ranges(seen.task_options.build_option_domain())
     plan = sdp.Plan(ordered, sdp.RangeQueries(2.0, 3), 6, 5.0, 1e-6, read_from_data=seen.settings_from_data)
     assert sdp.Plan.parse(plan.text()).read_from_data == ("categories",)

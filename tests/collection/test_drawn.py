@@ -202,7 +202,10 @@ def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Pat
     assert 200 < users < 400
     collection.shuffle([tmp_path / "coins.messages"], out=tmp_path / "shuffled", plan=plan)
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert (report.guarantee.users, report.guarantee.participation) == (users, plan.participation.with_respondents(users, 1e-6))
+    assert (report.guarantee.users, report.guarantee.participation) == (
+        users,
+        plan.participation.with_respondents(users, 1e-6),
+    )
     with pytest.raises(ValueError, match="say so by --drawn"):
         collection.encode(sampled_plan(FIXED), table, "value", out=tmp_path / "fixed.messages")
     few = write_table(tmp_path / "few.parquet", value=random_column("krr", 300))

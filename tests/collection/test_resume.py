@@ -349,7 +349,9 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patched:
         patched.setattr(embedded.EmbeddedEngine, "shuffle", full)
-        with pytest.raises(EngineError, match=r"No space left on device; completed work is kept: continue with --resume\.$"):
+        with pytest.raises(
+            EngineError, match=r"No space left on device; completed work is kept: continue with --resume\.$"
+        ):
             run_collection(request, create_engine("embedded"))
     key = key_in(request.out)
     assert key is not None

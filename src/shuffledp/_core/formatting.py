@@ -6,10 +6,11 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 # --- Escaping ---
 
@@ -235,3 +236,25 @@ def yes_or_no(holds: bool, otherwise: str = "no") -> str:
 def _format_html_row(cells: Sequence[str], tag: str) -> str:
     left = 'style="text-align:left"'
     return "<tr>" + "".join(f"<{tag} {left}>{escape(escape_terminal(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+
+# --- Progress: the pipeline reports, its caller displays ---
+
+Item = TypeVar("Item")
+
+
+class Progress:
+    """A progress display that shows nothing; the command line has one with bars."""
+
+    @contextmanager
+    def step(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """Begins a step of ``total`` rows (None: unknown); yields a function to call with each number of rows done."""
+        del name, total
+        yield lambda rows: None
+
+    def track(self, name: str, items: Sequence[Item]) -> Iterator[Item]:
+        """Yields the items as one step."""
+        with self.step(name, len(items)) as advance:
+            for item in items:
+                yield item
+                advance(1)

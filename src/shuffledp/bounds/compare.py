@@ -14,6 +14,7 @@ from shuffledp._core import plotting, validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import (
     PrintableResult,
+    Progress,
     Row,
     format_epsilon,
     format_epsilon_equation,
@@ -21,7 +22,6 @@ from shuffledp._core.formatting import (
     format_rounded_down,
     format_rounded_up,
 )
-from shuffledp._core.progress import Progress
 from shuffledp.bounds import registry
 from shuffledp.bounds.amplify import MAX_USERS, BoundChoice
 from shuffledp.bounds.clones import ProtocolPublishedBound

@@ -12,7 +12,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NumericalError
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.metric_amplification import (
     Amplification,

@@ -18,7 +18,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.registry import QUICK_EFFORT

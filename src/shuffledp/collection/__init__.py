@@ -4,7 +4,7 @@
 functions, daily releases, the ledger, and a preview of data before planning.
 """
 
-from shuffledp._core.lazy_exports import attach_stub
+from shuffledp._core import attach_stub
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 del attach_stub

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine
 from shuffledp.collection.estimate_tables import (

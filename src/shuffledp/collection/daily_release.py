@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile, MessageDigest

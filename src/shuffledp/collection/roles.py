@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, daily_release, message_files
 from shuffledp.collection.daily_release import Calendar

@@ -226,9 +226,11 @@ class LedgerFile:
         """Appends events after this head, all or none.
 
         Returns the new head, or None without writing anything if the ledger was extended since. Without ``wait``,
-        another run that uses the ledger is an error at once.
+        another run that uses the ledger is an error at once, and a ledger of an older layout is left as it is: None.
         """
         with self._writing(wait) as connection:
+            if not wait and FILE_SCHEMA.check(connection.execute, self._error_prefix) < FILE_SCHEMA.newest_version:
+                return None
             FILE_SCHEMA.migrate(connection.execute, self._error_prefix)
             found = connection.execute("SELECT number, hash FROM head").fetchone()
             if found != (head.entries, head.hash):
@@ -411,11 +413,13 @@ class LedgerDatabase:
         """Appends events after this head, all or none.
 
         Returns the new head, or None without writing anything if the ledger was extended since. Without ``wait``,
-        another run that uses the ledger is an error at once.
+        another run that uses the ledger is an error at once, and a ledger of an older layout is left as it is: None.
         """
         rows = list(chain_payloads(head.hash, head.entries, payloads))
         with self._open_session() as session, session.transaction() as execute:
             execute(f"SET LOCAL lock_timeout = '{POSTGRES_LOCK_TIMEOUT if wait else '1ms'}'")
+            if not wait and DATABASE_SCHEMA.check(execute, self._error_prefix) < DATABASE_SCHEMA.newest_version:
+                return None
             DATABASE_SCHEMA.migrate(execute, self._error_prefix)
             # The row lock admits only one writer.
             held = f"SELECT 1 FROM {HEAD_TABLE} WHERE number = %s AND hash = %s FOR UPDATE"

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shuffledp._core import plotting, validation
-from shuffledp._core.formatting import format_exact, format_html_table
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress, format_exact, format_html_table
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.bounds.registry import FULL_EFFORT
 from shuffledp.mechanisms import catalogue

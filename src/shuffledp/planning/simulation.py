@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.formatting import PrintableResult, format_epsilon_equation, format_exact, format_percentage
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import (
+    PrintableResult,
+    Progress,
+    format_epsilon_equation,
+    format_exact,
+    format_percentage,
+)
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.mechanisms.base.estimator import Estimator, SimulableEstimator

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.engine import EmbeddedEngine, report_progress

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Array
 from shuffledp.collection.message_files import Manifest
 from shuffledp.collection.report import Report

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.errors import GuaranteeTooWeak, NotApplicable
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
 from shuffledp.collection.engine import Engine

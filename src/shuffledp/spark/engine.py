@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic

@@ -10,7 +10,7 @@ from random import Random
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.progress import Progress
+from shuffledp._core.formatting import Progress
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.registry import QUICK_EFFORT

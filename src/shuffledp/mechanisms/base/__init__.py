@@ -4,7 +4,7 @@ A mechanism is a `Mechanism` with four parts: an `InputDomain`, a `Law`, an `Enc
 docs/bring-your-own.md has a template.
 """
 
-from shuffledp._core.lazy_exports import attach_stub
+from shuffledp._core import attach_stub
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 del attach_stub
