@@ -218,7 +218,10 @@ def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "certificate.json").exists()
     people = len(set(ids))
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
-    wanted = f"one of the {people:,} users had held any other values in all their rows, at most 3 of the {len(kept):,}, whose number"
+    wanted = (
+        f"one of the {people:,} users had held any other values in all their rows, at most 3 of the {len(kept):,}, "
+        "whose number"
+    )
     for told in (wanted, f"{ROWS - len(kept):,} rows were left out", "none: expected one row of each person, got more"):
         assert told in words
     document = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))

@@ -144,7 +144,7 @@ def test_noise_is_not_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "shuffled" / "_manifest.json"
     told = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(told | {"noise": "users"}), "utf-8")
-    with pytest.raises(ValueError, match="the plan has noise of the shuffler, which .* lacks"):
+    with pytest.raises(ValueError, match=r"the plan has noise of the shuffler, which .* lacks"):
         collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

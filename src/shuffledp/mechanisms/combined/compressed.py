@@ -103,7 +103,11 @@ class Compressed(Mechanism, HasTails):
 
     @classmethod
     def accepts(cls, randomizer: Any) -> bool:
-        """Returns True if an object is a mechanism with a proposal law, which can be compressed."""
+        """Returns True if an object is a mechanism with a proposal law, which can be compressed.
+
+        Args:
+            randomizer: The object.
+        """
         return isinstance(randomizer, Mechanism) and randomizer.proposal is not None
 
     @cached_property

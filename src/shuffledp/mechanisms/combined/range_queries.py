@@ -295,6 +295,9 @@ class RangeQueries(Mechanism, RangeQueryCapability):
         """Returns the node counts, level after level, adjusted by least squares.
 
         Children then sum to their parent, and every level sums to the number of users.
+
+        Args:
+            estimate: The result of `estimate(messages)`.
         """
         return self.estimator.tree.make_consistent(
             estimate.value, self.estimator.empty_node_variances, float(estimate.users)

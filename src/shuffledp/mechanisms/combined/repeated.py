@@ -196,7 +196,11 @@ class Repeated(Mechanism):
 
     @classmethod
     def accepts(cls, mechanism: Any) -> bool:
-        """Returns True if an object is a mechanism for vectors in the unit ball whose law has at most two levels."""
+        """Returns True if an object is a mechanism for vectors in the unit ball whose law has at most two levels.
+
+        Args:
+            mechanism: The object.
+        """
         vectors = isinstance(mechanism, Mechanism) and isinstance(mechanism.domain.innermost, UnitBall)
         return vectors and _find_response(mechanism) is not None
 
