@@ -213,7 +213,11 @@ class Compressed(Mechanism, HasTails):
         return self.describe_assumption(1)
 
     def describe_assumption(self, seeds: int) -> str:
-        """Returns the assumption for a report of several seeds, in one or two sentences."""
+        """Returns the assumption for a report of several seeds, in one or two sentences.
+
+        Args:
+            seeds: Number of seeds.
+        """
         fallback, sentence = self.guarantee.unconditional_guarantee, f"Assumes that {self.generator.assumption}"
         if fallback is None:
             return sentence
@@ -278,6 +282,9 @@ class Compressed(Mechanism, HasTails):
 
     def expand(self, messages: Array) -> Array:
         """Returns the randomizer's messages for which the seeds stand.
+
+        Args:
+            messages: The seeds, one row per message.
 
         Raises:
             ValueError: If a row is not a seed.

@@ -215,6 +215,7 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         return check_epsilon_range(1.5, (32 * self.bins * (2 / delta).log() / (self.special * (messages - 1))).sqrt())
 
     def message_table(self) -> MessageTable:
+        """Returns the exact laws of single messages, for small instances."""
         each, columns = Fraction(self.bins, self.hash_messages.messages * self.special), self._support_columns().T
         return self.dummy_law.build_message_table(
             tuple(tuple(each if own else Fraction(0) for own in column) for column in columns)

@@ -393,6 +393,7 @@ class MixDUMP(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
         return dump_epsilon(self.options, self.share, messages, delta)
 
     def message_table(self) -> MessageTable:
+        """Returns the exact laws of single messages, for small instances."""
         return self.dummy_law.build_message_table(self.estimator.real_rows())
 
     @cached_property
@@ -502,6 +503,7 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
         return dump_epsilon(self.options, self.share, messages, delta)
 
     def message_table(self) -> MessageTable:
+        """Returns the exact laws of single messages, for small instances."""
         return self.dummy_law.build_message_table(self.estimator.real_rows())
 
     @cached_property
