@@ -17,8 +17,8 @@ from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.dummies.balcer_cheu import CounterEstimator
+from shuffledp.mechanisms.vector._unit_ball_parts import LatticeEncoding, LatticeEstimator
 from shuffledp.mechanisms.vector.gaussian import NoisyVectorEstimator
-from shuffledp.mechanisms.vector.unit_ball import LatticeEncoding, LatticeEstimator
 
 COUNTS, COORDINATES = (0.0, 1.0), (-1.0, 1.0)
 FURTHER: list[Mechanism] = [

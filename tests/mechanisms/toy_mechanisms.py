@@ -25,7 +25,7 @@ from shuffledp.mechanisms.base import (
     UniformNumberProposal,
     WholeNumberEncoding,
 )
-from shuffledp.mechanisms.vector.unit_ball import LatticeEstimator, UnitBall, draw_directions
+from shuffledp.mechanisms.vector._unit_ball_parts import LatticeEstimator, UnitBall, draw_directions
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import PseudorandomGenerator, RandomSource, Seeds, SystemSource
 

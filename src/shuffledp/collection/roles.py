@@ -95,7 +95,7 @@ def encode(
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.counting import Frequency
+    >>> from shuffledp.tasks.frequency import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
@@ -214,7 +214,7 @@ def shuffle(
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.counting import Frequency
+    >>> from shuffledp.tasks.frequency import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     users = encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
@@ -434,7 +434,7 @@ def estimate(
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode, shuffle
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.counting import Frequency
+    >>> from shuffledp.tasks.frequency import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     users = encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")

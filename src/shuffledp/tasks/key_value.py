@@ -16,7 +16,6 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, requires_padding
 from shuffledp.mechanisms.key_value import KeyValueEstimator
 from shuffledp.tasks.base import NUMBERS, Quantity, Sensitivity, Shape, Task, option_labels
 from shuffledp.tasks.column_reader import NO_ITEM, ColumnReader, drop_dummies, fill_with_dummies
-from shuffledp.tasks.counting import count_quantity
 from shuffledp.tasks.domain import (
     TASK_PREFIX,
     Categories,
@@ -28,6 +27,7 @@ from shuffledp.tasks.domain import (
     build_option_domain,
     require_domain,
 )
+from shuffledp.tasks.frequency import count_quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from typing import Any
 from shuffledp._core import validation
 from shuffledp._core.formatting import Progress
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.testing.checks import (
+from shuffledp.testing._suite_parts import (
     DEFAULT_SAMPLES,
     DEFAULT_SEED,
     Check,

@@ -26,7 +26,7 @@ from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.mechanisms import catalogue
 from shuffledp.privacy.randomizer import HasParts
 from shuffledp.testing import bounds, exact_enumeration, report_enumeration
-from shuffledp.testing.checks import (
+from shuffledp.testing._suite_parts import (
     BLANKET_LEVELS,
     EXACT,
     EXACT_UP_TO_ROUNDING,

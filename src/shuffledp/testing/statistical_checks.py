@@ -10,7 +10,7 @@ import numpy as np
 
 from shuffledp._core.validation import Array, Floats
 from shuffledp.sampling.random_sources import resolve_source
-from shuffledp.testing.checks import (
+from shuffledp.testing._suite_parts import (
     CERTAIN,
     DEFAULT_SAMPLES,
     EXACT_UP_TO_ROUNDING,

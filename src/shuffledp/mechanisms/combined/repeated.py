@@ -23,9 +23,9 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import Proposal, SeedLaw, exact_proposals
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.combined.compressed import Compressed
+from shuffledp.mechanisms.vector._unit_ball_parts import UnitBall
 from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
-from shuffledp.mechanisms.vector.unit_ball import UnitBall
 from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio

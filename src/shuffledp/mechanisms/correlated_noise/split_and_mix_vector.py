@@ -40,7 +40,7 @@ from shuffledp.mechanisms.correlated_noise.split_and_mix import (
     least_modulus,
     max_rounding_variance,
 )
-from shuffledp.mechanisms.vector.unit_ball import NUMBERS_AT_ONCE, UnitBall
+from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, UnitBall
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
 from shuffledp.numerics.intervals import float_above, precision, round_down, round_up, to_rational
 from shuffledp.privacy.privacy_loss import NoiseFacts

@@ -21,7 +21,7 @@ from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
-from shuffledp.mechanisms.vector.unit_ball import NUMBERS_AT_ONCE, LatticeEncoding, UnitBall, draw_in_batches
+from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, LatticeEncoding, UnitBall, draw_in_batches
 from shuffledp.numerics.distributions import FiniteLaw
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing

@@ -22,7 +22,7 @@ from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.mechanisms.vector.unit_ball import (
+from shuffledp.mechanisms.vector._unit_ball_parts import (
     LatticeEncoding,
     LatticeEstimator,
     UnitBall,

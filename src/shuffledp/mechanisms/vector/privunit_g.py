@@ -17,8 +17,7 @@ from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
-from shuffledp.mechanisms.vector.unit_ball import (
+from shuffledp.mechanisms.vector._unit_ball_parts import (
     COORDINATE_BYTES,
     LatticeEncoding,
     LatticeEstimator,
@@ -26,6 +25,7 @@ from shuffledp.mechanisms.vector.unit_ball import (
     UnitBall,
     heights,
 )
+from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
 from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.sampling import random_sources
 from shuffledp.sampling.geometry import Cap
