@@ -257,7 +257,7 @@ def test_what_goes_with_a_crowd() -> None:
     for wrong in ({"users": 5}, {"bound": "clone"}, {"pair": (0, 1)}, {"colluding": 100}):
         with pytest.raises(ValueError, match="amplify: "):
             sdp.amplify(crowd, **wrong)
-    with pytest.raises(ValueError, match="sends of nothing"):
+    with pytest.raises(ValueError, match="defines no message of a user who does not answer"):
         sdp.OptOut(sdp.Laplace(1.0))
 
 

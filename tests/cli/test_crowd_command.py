@@ -71,7 +71,7 @@ def test_tables(tmp_path: Path) -> None:
         ((*KRR, "--group", "1:5", "--delta", "1e-6", "--epsilon", "1"), "either --delta"),
         ((*KRR, "--group", "1:5", "--delta", "1e-6", "--colluding", "5"), "colluding must be below"),
         ((*KRR, "--group", "1:5", "--delta", "1e-6", "--opt-outs", "-1"), "opt-outs must be"),
-        (("--mechanism", "laplace", "--group", "1:5", "--opt-outs", "1", "--delta", "1e-6"), "of nothing"),
+        (("--mechanism", "laplace", "--group", "1:5", "--opt-outs", "1", "--delta", "1e-6"), "does not answer"),
     ],
 )
 def test_wrong_words_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:

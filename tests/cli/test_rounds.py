@@ -184,7 +184,7 @@ def test_a_plan_with_coins() -> None:
     plan = sdp.Plan(sdp.tasks.Frequency(4), sdp.KRR(1.0, 4), users=100, **given)
     assert (plan.document()["of"], plan.document()["rate"]) == (5000, "0.02")
     assert sdp.Plan.parse(plan.text()) == plan
-    with pytest.raises(ValueError, match="plan: users must be the 100 that follow"):
+    with pytest.raises(ValueError, match="plan: users must be 100, which follows from of and rate"):
         sdp.Plan(sdp.tasks.Frequency(4), sdp.KRR(1.0, 4), users=99, **given)
 
 

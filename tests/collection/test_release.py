@@ -226,7 +226,7 @@ def test_every_day_is_estimated_from_what_is_over(plan: Plan, tmp_path: Path) ->
         report.range(0, 3)
     with pytest.raises(ValueError, match="has only running counts"):
         report.quantile(0.5)
-    with pytest.raises(ValueError, match="does not hold the nodes of a tree"):
+    with pytest.raises(ValueError, match="the report has no nodes of a tree"):
         sdp.ask(tmp_path / "result5", ranges=[(0, 3)])
 
 

@@ -89,7 +89,7 @@ def test_the_roles_apart(tmp_path: Path) -> None:
     for number in range(1, ROUNDS + 1):
         place = tmp_path / str(number)
         place.mkdir()
-        with pytest.raises(ValueError, match=f"asks round {number} of {ROUNDS}, got round {number % ROUNDS + 1}"):
+        with pytest.raises(ValueError, match=f"for round {number} of {ROUNDS}, got round {number % ROUNDS + 1}"):
             encode(plan, COLUMN, out=place / "ours", round_number=number % ROUNDS + 1)
         encode(plan, COLUMN, out=place / "ours", round_number=number)
         shuffle([place / "ours"], out=place / "shuffled", plan=plan, round_number=number)

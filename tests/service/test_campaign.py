@@ -34,7 +34,7 @@ def test_one_text_and_one_id(tmp_path: Path) -> None:
     assert Campaign.load(tmp_path / "campaign.json") == CAMPAIGN
     with pytest.raises(ValueError, match="never overwritten"):
         CAMPAIGN.save(tmp_path / "campaign.json")
-    with pytest.raises(ValueError, match="one form"):
+    with pytest.raises(ValueError, match="not canonical JSON"):
         Campaign.parse(json.dumps(told).encode())
     assert create_campaign(plan_for(minimum=30, colluding=4)).id != CAMPAIGN.id
 
