@@ -21,7 +21,7 @@ import numpy as np
 
 from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.vector.privunit import PrivUnit, PrivUnitOptimized
-from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG
+from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS, PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
 
 EPSILONS = (1.0, 4.0, 8.0)

@@ -207,14 +207,14 @@ MUTATIONS = (
     ),
     Mutation(
         "cancelling noise: a user's share of the pairs",
-        f"{SOURCE}/mechanisms/correlated_noise/cancelling_noise.py",
+        f"{SOURCE}/mechanisms/correlated_noise/counts_with_cancelling_noise.py",
         "shape = Fraction(self.noise.shape) * self.part * self.options",
         "shape = Fraction(self.noise.shape) * self.options",
         ("tests/mechanisms/test_cancelling_noise.py", "tests/sampling/test_divided_noise.py"),
     ),
     Mutation(
         "cancelling noise: the share that is left when users are missing",
-        f"{SOURCE}/mechanisms/correlated_noise/cancelling_noise.py",
+        f"{SOURCE}/mechanisms/correlated_noise/counts_with_cancelling_noise.py",
         "min(Fraction(1), Fraction(honest, self.honest))",
         "Fraction(1)",
         ("tests/mechanisms/test_cancelling_noise.py",),
@@ -251,7 +251,7 @@ MUTATIONS = (
     # --- Ledger and service ---
     Mutation(
         "ledger: rounds of one kind are counted",
-        f"{SOURCE}/ledger/accounting.py",
+        f"{SOURCE}/ledger/entries_and_budgets.py",
         "for _ in range(counts[recipe])]",
         "for _ in range(min(1, counts[recipe]))]",
         ("tests/collection/test_ledger.py", "tests/collection/test_spending.py"),

@@ -19,7 +19,7 @@ from shuffledp.mechanisms.frequency.pi_rappor import PIRAPPOR
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from shuffledp.mechanisms.frequency.unary_encoding import OUE
 from shuffledp.mechanisms.vector.privunit import PrivUnit, PrivUnitOptimized
-from shuffledp.mechanisms.vector.privunit_g import PrivHS
+from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS
 from shuffledp.mechanisms.vector.sqkr import SQKR
 
 # --- Figure 2: ε = 8 split over several runs ---

@@ -25,7 +25,7 @@ from shuffledp.bounds.metric_amplification import (
     WitchHatNoise,
 )
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.dummies.balcer_cheu import BalcerCheu, BalcerUniform
+from shuffledp.mechanisms.dummies.balcer_histograms import BalcerCheu, BalcerUniform
 from shuffledp.mechanisms.dummies.balls_into_bins import BallsIntoBins
 from shuffledp.mechanisms.dummies.cheu_zhilyaev import CheuZhilyaev
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import MixDUMP, PureDUMP
@@ -34,12 +34,12 @@ from shuffledp.mechanisms.frequency.local_hash import LocalHash
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.frequency.subset_selection import Subset
 from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
-from shuffledp.mechanisms.itemset.privset import PrivSet
-from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR
-from shuffledp.mechanisms.itemset.wheel_and_collision import Collision, Wheel
-from shuffledp.mechanisms.key_value import PCKV, PrivKV
 from shuffledp.mechanisms.mean.laplace import Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import PCKV, PrivKV
+from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet
+from shuffledp.mechanisms.sets_and_key_values.sampling_rappor import SamplingRAPPOR
+from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import Collision, Wheel
 from shuffledp.mechanisms.vector.duchi_and_harmony import Duchi, Harmony
 from shuffledp.privacy.variation_ratio import VariationRatio
 

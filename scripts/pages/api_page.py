@@ -35,13 +35,13 @@ TITLES = {
     "mechanisms.frequency": "Mechanisms: one option of many",
     "mechanisms.mean": "Mechanisms: means of numbers",
     "mechanisms.vector": "Mechanisms: means of vectors",
-    "mechanisms.itemset": "Mechanisms: sets",
-    "mechanisms.key_value": "Mechanisms: keys with values",
+    "mechanisms.sets_and_key_values": "Mechanisms: sets, and keys with values",
     "mechanisms.metric": "Mechanisms: places and distances",
     "mechanisms.dummies": "Mechanisms: messages among dummies",
     "mechanisms.correlated_noise": "Mechanisms: noise that users share",
     "mechanisms.combined": "Mechanisms: built of others",
-    "mechanisms.custom": "Mechanisms: your own table or density",
+    "mechanisms.table_and_density": "Mechanisms: your own table or density",
+    "mechanisms.opt_out": "Mechanisms: users who do not answer",
 }
 """Titles of the pages in order, by the part of the package that defines their names."""
 

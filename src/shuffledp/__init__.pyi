@@ -36,20 +36,14 @@ from shuffledp.mechanisms.combined.compressed import Compressed as Compressed
 from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
 from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries
 from shuffledp.mechanisms.combined.repeated import Repeated as Repeated
-from shuffledp.mechanisms.correlated_noise.cancelling_noise import CancellingNoise as CancellingNoise
-from shuffledp.mechanisms.correlated_noise.cancelling_sets_and_trees import (
+from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import CancellingNoise as CancellingNoise
+from shuffledp.mechanisms.correlated_noise.sets_and_trees_with_cancelling_noise import (
     CancellingSets as CancellingSets,
     CancellingTree as CancellingTree,
 )
 from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix as SplitAndMix
 from shuffledp.mechanisms.correlated_noise.split_and_mix_vector import SplitAndMixVector as SplitAndMixVector
-from shuffledp.mechanisms.custom import (
-    FromDensity as FromDensity,
-    FromTable as FromTable,
-    OptOut as OptOut,
-    SentPoint as SentPoint,
-)
-from shuffledp.mechanisms.dummies.balcer_cheu import BalcerCheu as BalcerCheu, BalcerUniform as BalcerUniform
+from shuffledp.mechanisms.dummies.balcer_histograms import BalcerCheu as BalcerCheu, BalcerUniform as BalcerUniform
 from shuffledp.mechanisms.dummies.balls_into_bins import BallsIntoBins as BallsIntoBins
 from shuffledp.mechanisms.dummies.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP as PoissonDUMP
@@ -62,20 +56,26 @@ from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometr
 from shuffledp.mechanisms.frequency.randomized_response import KRR as KRR
 from shuffledp.mechanisms.frequency.subset_selection import Subset as Subset
 from shuffledp.mechanisms.frequency.unary_encoding import OUE as OUE, RAPPOR as RAPPOR
-from shuffledp.mechanisms.itemset.privset import PrivSet as PrivSet
-from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR
-from shuffledp.mechanisms.itemset.wheel_and_collision import Collision as Collision, Wheel as Wheel
-from shuffledp.mechanisms.key_value import PCKV as PCKV, PrivKV as PrivKV
 from shuffledp.mechanisms.mean.gaussian import Gaussian as Gaussian
 from shuffledp.mechanisms.mean.laplace import Laplace as Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
 from shuffledp.mechanisms.mean.witch_hat import WitchHat as WitchHat
 from shuffledp.mechanisms.metric.exponential import Exponential as Exponential, PaddedExponential as PaddedExponential
 from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace as PlanarLaplace
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import PCKV as PCKV, PrivKV as PrivKV
+from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet as PrivSet
+from shuffledp.mechanisms.sets_and_key_values.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR
+from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import Collision as Collision, Wheel as Wheel
+from shuffledp.mechanisms.table_and_density import (
+    FromDensity as FromDensity,
+    FromTable as FromTable,
+    OptOut as OptOut,
+    SentPoint as SentPoint,
+)
 from shuffledp.mechanisms.vector.duchi_and_harmony import Duchi as Duchi, Harmony as Harmony
 from shuffledp.mechanisms.vector.gaussian import GaussianVector as GaussianVector
 from shuffledp.mechanisms.vector.privunit import PrivUnit as PrivUnit, PrivUnitOptimized as PrivUnitOptimized
-from shuffledp.mechanisms.vector.privunit_g import PrivHS as PrivHS, PrivUnitG as PrivUnitG
+from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS as PrivHS, PrivUnitG as PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR as SQKR
 from shuffledp.planning.plan import Plan as Plan
 from shuffledp.planning.planner import plan as plan

@@ -19,10 +19,10 @@ import shuffledp as sdp
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.claim import build_claim, parse_mechanism_claim, round_up_with_margin, verify
 from shuffledp.certificates.evidence import MechanismBlanketEvidence
-from shuffledp.mechanisms.custom import FromTable
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
 from shuffledp.mechanisms.mean.laplace import Laplace
+from shuffledp.mechanisms.table_and_density import FromTable
 from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 Document = dict[str, Any]

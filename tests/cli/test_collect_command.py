@@ -134,9 +134,9 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(room: Path, arguments:
 
 def test_spark_without_java_is_a_sentence(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install, and what to use instead."""
-    monkeypatch.setattr("shuffledp.spark.session.shutil.which", lambda name: None)
+    monkeypatch.setattr("shuffledp.spark.secure_session.shutil.which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("shuffledp.spark.session.find_running_session", lambda: None)
+    monkeypatch.setattr("shuffledp.spark.secure_session.find_running_session", lambda: None)
     arguments = ("plan.json", "--input", "data.csv", "--column", "colour", "--out", "out", "--engine", "spark")
     outcome = run("collect", *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from shuffledp.collection.collect import collect
-from shuffledp.ledger import accounting
+from shuffledp.ledger import entries_and_budgets
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.ledger.storage import Head, LedgerError, LedgerFile, RollbackGuard, chain_payloads, id_path
@@ -345,7 +345,7 @@ def test_damage_is_a_sentence_or_changes_nothing(tmp_path: Path, monkeypatch: py
     """A thousand mutations of a ledger that nobody has seen before: none is accepted with another meaning."""
     original = used(tmp_path / "original.sqlite")
     content = original.path.read_bytes()
-    compose, of = accounting.composed_epsilon, SampledDeltas.from_curve
+    compose, of = entries_and_budgets.composed_epsilon, SampledDeltas.from_curve
     answers: dict[Any, float] = {}
     dots: dict[int, SampledDeltas] = {}
 
@@ -360,7 +360,7 @@ def test_damage_is_a_sentence_or_changes_nothing(tmp_path: Path, monkeypatch: py
             dots[curve.users] = of(curve)
         return dots[curve.users]
 
-    monkeypatch.setattr(accounting, "composed_epsilon", composed)
+    monkeypatch.setattr(entries_and_budgets, "composed_epsilon", composed)
     monkeypatch.setattr(SampledDeltas, "from_curve", dots_of)
     monkeypatch.setattr(RollbackGuard, "record_head", lambda *_: None)
     wanted = original.head(), original.budget_statuses("test", 1e-6)

@@ -22,7 +22,7 @@ from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.tables import open_input
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks.counts_and_frequencies import Frequency
 from tests.collection import (
     expected_messages,
     list_paths,

@@ -18,7 +18,7 @@ from scipy import stats
 import shuffledp as sdp
 from shuffledp import Plan, collection
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp.collection import daily_release
+from shuffledp.collection import continual_release
 from shuffledp.collection.message_files import AlreadyShuffled, EncodedFile
 from shuffledp.ledger.ledger import RoundTaken
 from shuffledp.mechanisms.base.mechanism import Mechanism
@@ -141,7 +141,7 @@ def test_the_promise_is_that_of_all_released_counts(tmp_path: Path, monkeypatch:
 def test_the_noise_of_every_node_has_its_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over 32 days with people on most: variance and mean of the 62 nodes' noise; false alarms below 1e-7."""
     plan = plan_with(sdp.RangeTree(32, 6.0, 0), delta=0.3)
-    monkeypatch.setattr(daily_release, "SystemSource", lambda: resolve_source(np.random.default_rng(5)))
+    monkeypatch.setattr(continual_release, "SystemSource", lambda: resolve_source(np.random.default_rng(5)))
     events = [day * day % 5 for day in range(32)]
     released(tmp_path, plan, events)
     total = np.zeros(62)
@@ -477,7 +477,7 @@ def test_a_day_that_fails_while_it_is_published(tmp_path: Path, monkeypatch: pyt
     releasing(tmp_path, 0)
     with monkeypatch.context() as patch:
         patch.setattr(
-            daily_release.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+            continual_release.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
         )
         with pytest.raises(OSError, match="No space left"):
             releasing(tmp_path, 1)
@@ -489,7 +489,7 @@ def test_a_day_that_fails_while_it_is_published(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "public" / "day-00001" / "_manifest.json").read_bytes() == held
     with monkeypatch.context() as patch:
         patch.setattr(
-            daily_release.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+            continual_release.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
         )
         with pytest.raises(OSError, match="No space left"):
             releasing(tmp_path, 2)

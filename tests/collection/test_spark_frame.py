@@ -339,6 +339,6 @@ def test_a_session_that_leaks_gets_no_secret(
     spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same demand as for the engine."""
-    monkeypatch.setattr("shuffledp.spark.session.find_missing_settings", lambda _: {"spark.authenticate": "true"})
+    monkeypatch.setattr("shuffledp.spark.secure_session.find_missing_settings", lambda _: {"spark.authenticate": "true"})
     with pytest.raises(EngineError, match=r"spark\.authenticate=true"):
         sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value")

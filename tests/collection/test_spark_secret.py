@@ -20,7 +20,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import EmbeddedEngine, Engine, EngineError
 from shuffledp.collection.input.files import FileTable
 from shuffledp.planning.plan import Plan
-from shuffledp.spark import session
+from shuffledp.spark import secure_session
 from shuffledp.spark.engine import Spark
 from tests.cli import plain_environment
 from tests.collection import (
@@ -78,15 +78,15 @@ CLUSTER = {"spark.master": "spark://example.org:7077", "spark.driver.host": "127
 )
 def test_what_a_session_lacks(settings: dict[str, str], missing: list[str]) -> None:
     """Everything that must be set is named, and nothing else; what is named would be enough."""
-    lacking = session.find_missing_settings(settings)
+    lacking = secure_session.find_missing_settings(settings)
     assert list(lacking) == missing
-    assert session.find_missing_settings(settings | lacking) == {}
+    assert secure_session.find_missing_settings(settings | lacking) == {}
 
 
 def test_our_own_settings_lack_nothing_and_hold_no_secret() -> None:
     """They are in the command line of Spark's process."""
-    ours = {**session.LOCAL_SETTINGS, **session.ENCRYPTED_FILES, "spark.master": "local[*]"}
-    assert session.find_missing_settings(ours) == {}
+    ours = {**secure_session.LOCAL_SETTINGS, **secure_session.ENCRYPTED_FILES, "spark.master": "local[*]"}
+    assert secure_session.find_missing_settings(ours) == {}
     assert not [name for name in ours if "secret" in name.lower()]
 
 
@@ -100,8 +100,8 @@ def test_a_session_whose_settings_cannot_be_seen_is_refused() -> None:
 def test_a_session_that_does_not_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its directory is gone even if nobody closes the engine."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("shuffledp.spark.session.find_running_session", lambda: None)
-    monkeypatch.setattr("shuffledp.spark.session.shutil.which", lambda name: None)
+    monkeypatch.setattr("shuffledp.spark.secure_session.find_running_session", lambda: None)
+    monkeypatch.setattr("shuffledp.spark.secure_session.shutil.which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(EngineError, match="Java 17 was not found"):
         _ = Spark().session
@@ -266,7 +266,7 @@ def test_a_session_that_is_safe_is_used_and_left_alone(sessions: dict[str, dict[
     assert "doAuthChallenge" in safe["refusal"]
     assert (safe["changed"], safe["alive"]) == (False, True)
     assert safe["splits"] == [
-        session.QUERY_SETTINGS[spark_session_scenario.SPLIT],
+        secure_session.QUERY_SETTINGS[spark_session_scenario.SPLIT],
         spark_session_scenario.SAFE[spark_session_scenario.SPLIT],
     ]
     assert "one on local[2] is running" in safe["elsewhere"]
@@ -287,7 +287,7 @@ def test_every_session_has_a_secret_of_its_own(sessions: dict[str, dict[str, Any
     """What our own session needs is set even where its owner had turned it off; and it is stopped at the end."""
     own = sessions["own"]
     assert len({own["secret"], sessions["safe"]["secret"]}) == 2
-    assert own["settings"].items() >= {**session.LOCAL_SETTINGS, **session.ENCRYPTED_FILES}.items()
+    assert own["settings"].items() >= {**secure_session.LOCAL_SETTINGS, **secure_session.ENCRYPTED_FILES}.items()
     assert own["stopped"]
 
 

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.itemset.wheel_and_collision import (
+from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import (
     EQUAL_POWER_SUM_SETS,
     ArcResponse,
     independent_points,

@@ -12,7 +12,7 @@ from mpmath import mp
 from scipy import stats
 
 import shuffledp as sdp
-from shuffledp.mechanisms.correlated_noise.cancelling_noise import (
+from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import (
     CancellingNoiseLaw,
     CancellingNoiseLoss,
     NoiseShare,

@@ -22,7 +22,7 @@ from shuffledp.mechanisms.vector.privunit import (
 from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling.geometry import Cap
+from shuffledp.sampling.spherical_caps_and_frames import Cap
 from shuffledp.testing.mechanism_checks import is_below_a_mixture
 
 CAPS = [Cap(3, 0.1), Cap(3, 0.45), Cap(4, 0.3), Cap(7, 0.2), Cap(64, 0.05)]

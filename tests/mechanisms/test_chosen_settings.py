@@ -19,9 +19,9 @@ from shuffledp.mechanisms.frequency.pi_rappor import PIRAPPOR
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.frequency.subset_selection import Subset
-from shuffledp.mechanisms.itemset import wheel_and_collision
-from shuffledp.mechanisms.itemset.privset import PrivSet
-from shuffledp.mechanisms.itemset.wheel_and_collision import Collision, Wheel
+from shuffledp.mechanisms.sets_and_key_values import wheel_and_collision
+from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet
+from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import Collision, Wheel
 
 Case = tuple[Callable[[], Any], tuple[str, ...], Any, str, Any]
 CHOOSERS: dict[str, Case] = {
@@ -37,7 +37,7 @@ every_choice = pytest.mark.parametrize("name", CHOOSERS)
 ASSEMBLED = [
     pytest.param(example, id=f"{name}-{number}")
     for name, kind in all_mechanisms().items()
-    if kind.__module__.split(".")[2] in ("frequency", "itemset", "key_value")
+    if kind.__module__.split(".")[2] in ("frequency", "sets_and_key_values")
     for number, example in enumerate(kind.examples())
 ]
 

@@ -20,10 +20,10 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.base.seed_compression import SeedLaw
 from shuffledp.mechanisms.base.table_law import UnitTable
-from shuffledp.mechanisms.custom import TableProposal
+from shuffledp.mechanisms.table_and_density import TableProposal
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from tests.mechanisms.test_compressed import at_most_e_to
 from tests.mechanisms.test_unit_ball import divergence
 from tests.mechanisms.toy_mechanisms import (
@@ -135,7 +135,7 @@ def test_laplace_is_accepted_as_its_law_in_balls_says(mechanism: sdp.Laplace) ->
     messages = rng.integers(0, mechanism.grid + 1, len(values))
     messages[:2] = 0, mechanism.grid
     found = reference.acceptance(values, messages)
-    units = rounding.interval_to_units(values, mechanism.low, mechanism.high)
+    units = rounding_and_digits.interval_to_units(values, mechanism.low, mechanism.high)
     with ctx.workprec(300):
         for unit, message, chance in zip(units.tolist(), messages.tolist(), found.tolist(), strict=True):
             weight = arb(int(reference.weights[message])) / reference.total_weight

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from shuffledp import amplify
-from shuffledp.mechanisms.custom import FromDensity, FromTable
+from shuffledp.mechanisms.table_and_density import FromDensity, FromTable
 
 
 def straight(x: float, y: Any) -> Any:

@@ -14,8 +14,8 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
-from shuffledp.mechanisms.custom import FromTable
 from shuffledp.mechanisms.frequency.randomized_response import KRR
+from shuffledp.mechanisms.table_and_density import FromTable
 from shuffledp.numerics.positive_part import PositivePartMean
 from tests.oracle import exact_enumeration
 

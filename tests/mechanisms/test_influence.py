@@ -16,7 +16,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.mechanisms.dummies.balcer_cheu import CounterEstimator
+from shuffledp.mechanisms.dummies.balcer_histograms import CounterEstimator
 from shuffledp.mechanisms.vector._unit_ball_parts import LatticeEncoding, LatticeEstimator
 from shuffledp.mechanisms.vector.gaussian import NoisyVectorEstimator
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.key_value import KeyValueEstimator
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import KeyValueEstimator
 
 KINDS = (sdp.PrivKV, sdp.PCKV, sdp.Collision)
 SHARES = np.array([0.5, 0.3, 0.15, 0.04, 0.01])

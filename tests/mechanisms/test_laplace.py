@@ -17,7 +17,7 @@ from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.curve import CurveSource, NumericCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from tests.oracle import exact_enumeration
 
 
@@ -336,7 +336,7 @@ def test_what_is_known_of_a_diameter_from_below_is_attained(grid: int, diameter:
 def test_the_number_of_a_diameter_is_not_beyond_it() -> None:
     """Sums in floats may be rounded up; the number is the last one that is near enough, in exact terms."""
     for low, size, high in ((0.1, 0.2, 1.0), (-1e9, 1e-7, 5.0), (0.3, 1e-30, 0.4), (-3.0, 7.5, 4.0), (0.0, 2.0, 1.0)):
-        found = rounding.largest_float_within(size, low, high)
+        found = rounding_and_digits.largest_float_within(size, low, high)
         assert low <= found <= high
         assert Fraction(found) - Fraction(low) <= Fraction(size)
         beyond = math.nextafter(found, math.inf)

@@ -180,7 +180,7 @@ def test_cumulants_of_users_who_all_hold_the_mean(mechanism: Mechanism) -> None:
 def test_cubes_of_points_of_a_cap(height: float) -> None:
     """By integrating over a cap of the sphere in three dimensions, where heights are uniform."""
     from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
-    from shuffledp.sampling.geometry import Cap
+    from shuffledp.sampling.spherical_caps_and_frames import Cap
 
     first, third = third_moment_coefficients(Cap(3, height))
     for x in (0.2, 0.8):

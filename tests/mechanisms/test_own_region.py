@@ -12,7 +12,7 @@ from shuffledp import amplify
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse
 from shuffledp.mechanisms.frequency.subset_selection import Subset
-from shuffledp.mechanisms.itemset.privset import PrivSet
+from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet
 from shuffledp.numerics.positive_part import PositivePartMean
 from tests.oracle.exact_enumeration import Row, positive_part_mean
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.key_value import EMPTY_KEY, PCKV
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import EMPTY_KEY, PCKV
 from tests.oracle import exact_enumeration
 
 EMPTY = (EMPTY_KEY, 0.0)

@@ -11,7 +11,7 @@ import pytest
 
 from shuffledp.mechanisms.mean.piecewise import Piecewise
 from shuffledp.numerics.positive_part import PositivePartMean
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 
@@ -62,9 +62,9 @@ def by_ratios(triples: Iterable[tuple[Fraction, ...]]) -> list[tuple[float, ...]
 def test_each_attack_is_the_law_of_an_input(epsilon: float, grid: int) -> None:
     """Its hiding law is that of an input, class by class: the first, 0, and one whose window is beside the last."""
     mechanism = Piecewise(epsilon, grid=grid)
-    ends = (mechanism._output_law(0), mechanism._output_law(rounding.RANGE_UNITS))
+    ends = (mechanism._output_law(0), mechanism._output_law(rounding_and_digits.RANGE_UNITS))
     beside = Fraction(max(0, grid - 2 * mechanism.window), mechanism.window_steps)
-    units = [0, rounding.RANGE_UNITS // 2, int(beside * rounding.RANGE_UNITS)]
+    units = [0, rounding_and_digits.RANGE_UNITS // 2, int(beside * rounding_and_digits.RANGE_UNITS)]
     for attack, unit in zip(mechanism.attacks(), units, strict=True):
         assert attack.exact is not None
         told = [tuple(Fraction(int(part.p), int(part.q)) for part in each) for each in attack.exact]

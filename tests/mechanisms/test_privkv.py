@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.key_value import EMPTY_KEY, KeyDifference, PrivKV
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import EMPTY_KEY, KeyDifference, PrivKV
 from shuffledp.numerics.positive_part import PositivePartMean
 from tests.oracle.tables import priv_kv, worst_ratio, worst_total_variation
 

@@ -11,7 +11,7 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.frequency.subset_selection import Subset, _total_variance
-from shuffledp.mechanisms.itemset.privset import PrivSet
+from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet
 from shuffledp.numerics.positive_part import PositivePartMean
 from tests.oracle.exact_enumeration import Table, positive_part_mean
 

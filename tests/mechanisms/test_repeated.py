@@ -15,7 +15,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.vector.privunit import PrivUnitOptimized
-from shuffledp.mechanisms.vector.privunit_g import PrivHS
+from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.positive_part import PositivePartMean
 from tests.mechanisms.test_unit_ball import divergence, random_density

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from flint import ctx
 
-from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR
+from shuffledp.mechanisms.sets_and_key_values.sampling_rappor import SamplingRAPPOR
 from shuffledp.numerics.positive_part import PositivePartMean
 from tests.oracle import exact_enumeration
 

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.correlated_noise.split_and_mix_vector import (
 )
 from shuffledp.planning.goal import Goal
 from shuffledp.planning.mechanism_calibration import Candidate, Trial
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import resolve_source
 
 REACH = 400
@@ -83,7 +83,7 @@ def test_no_rounded_vectors_are_further_apart_than_is_said(shape: str) -> None:
         bound = VectorChange(levels, dimension, shape)
         vectors = rng.standard_normal((4000, dimension))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) if shape == "ball" else np.abs(vectors).max()
-        whole, left = rounding.grid_position(rounding.signed_to_units(vectors), 2 * levels)
+        whole, left = rounding_and_digits.grid_position(rounding_and_digits.signed_to_units(vectors), 2 * levels)
         low, high = whole - levels, whole - levels + (left > 0)
         far = np.maximum(np.abs(low), np.abs(high))
         assert ((2 * far) ** 2).sum(axis=1).max() <= bound.length**2

@@ -13,7 +13,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.vector import sqkr
 from shuffledp.mechanisms.vector.sqkr import SQKR
-from shuffledp.sampling.geometry import HadamardFrame, hadamard_transform
+from shuffledp.sampling.spherical_caps_and_frames import HadamardFrame, hadamard_transform
 from tests.oracle.tables import hadamard_sign
 
 

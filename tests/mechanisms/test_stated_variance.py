@@ -17,7 +17,7 @@ import shuffledp as sdp
 from shuffledp._core.validation import Array, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.custom import TableEstimator
+from shuffledp.mechanisms.table_and_density import TableEstimator
 from tests.oracle import exact_enumeration
 
 FALSE_ALARM = 1e-7

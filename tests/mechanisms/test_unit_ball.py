@@ -17,7 +17,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.vector._unit_ball_parts import heights, split_directions
 from shuffledp.mechanisms.vector.privunit import PrivUnit, PrivUnitOptimized
-from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG
+from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS, PrivUnitG
 from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 KINDS: list[Any] = [PrivUnit, PrivUnitOptimized, PrivUnitG, PrivHS]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.itemset.wheel_and_collision import Collision, Wheel
-from shuffledp.sampling import rounding
+from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import Collision, Wheel
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.hashing import best_buckets, best_prime, is_prime
 from shuffledp.sampling.random_sources import SeededSource
 
@@ -121,7 +121,7 @@ def test_printed_values_for_disjoint_arcs() -> None:
 def test_decoding_equals_the_definition(mechanism: Wheel | Collision) -> None:
     rng = np.random.default_rng(6)
     messages = rng.integers(0, mechanism.arcs.places, (600, mechanism.arcs.hashing.width + 1)).astype(
-        rounding.number_type(mechanism.arcs.places)
+        rounding_and_digits.number_type(mechanism.arcs.places)
     )
     starts = messages[:, :-1].astype(int) @ mechanism.arcs.hashing.codes.T
     expected = ((messages[:, -1:].astype(int) - starts) % mechanism.arcs.places < mechanism.arcs.arc_places).sum(axis=0)
@@ -189,12 +189,12 @@ def test_many_overlapping_arcs_still_find_a_place() -> None:
 def test_digits_survive_the_wire(base: int, count: int) -> None:
     rng = np.random.default_rng(base)
     rows = np.vstack([np.zeros(count, int), np.full(count, base - 1), rng.integers(0, base, (50, count))])
-    rows = rows.astype(rounding.number_type(base))
-    wire = rounding.pack(rows, base)
-    assert wire.shape[1] == -(-rounding.encoded_bits(base, count) // 8)
+    rows = rows.astype(rounding_and_digits.number_type(base))
+    wire = rounding_and_digits.pack(rows, base)
+    assert wire.shape[1] == -(-rounding_and_digits.encoded_bits(base, count) // 8)
     numbers = [sum(int(d) * base ** (count - 1 - place) for place, d in enumerate(row)) for row in rows]
     assert [int.from_bytes(row.tobytes(), "big") for row in wire] == numbers
-    back, good = rounding.unpack(wire, base, count)
+    back, good = rounding_and_digits.unpack(wire, base, count)
     assert good.all()
     np.testing.assert_array_equal(back, rows)
 
@@ -203,7 +203,7 @@ def test_drawn_digits_are_uniform() -> None:
     """Chi-square over all pairs of neighbouring digits; false alarm 1e-7."""
     from scipy.stats import chi2
 
-    rows = rounding.draw(SeededSource(np.random.default_rng(1)), 7, 20_000, 45)
+    rows = rounding_and_digits.draw(SeededSource(np.random.default_rng(1)), 7, 20_000, 45)
     for place in (0, 19, 20, 43):
         counts = np.bincount(rows[:, place] * 7 + rows[:, place + 1], minlength=49)
         assert ((counts - 20_000 / 49) ** 2 / (20_000 / 49)).sum() < chi2.isf(1e-7, 48)

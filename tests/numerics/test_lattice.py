@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shuffledp.sampling.random_sources import SeededSource
-from shuffledp.sampling.rounding import NOISE_TABLE, UNDECIDED_NOISE, round_with_noise
+from shuffledp.sampling.rounding_and_digits import NOISE_TABLE, UNDECIDED_NOISE, round_with_noise
 
 FALSE_ALARM = 1e-7
 

@@ -7,7 +7,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks.counts_and_frequencies import Frequency
 
 
 def test_the_winner_has_less_noise_and_the_same_promise() -> None:

@@ -11,8 +11,8 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.planning.goal import Goal
 from shuffledp.planning.mechanism_calibration import Candidate, Rejection
 from shuffledp.planning.ranking import build_trials, run_jobs
-from shuffledp.tasks import frequency
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks import counts_and_frequencies
+from shuffledp.tasks.counts_and_frequencies import Frequency
 
 HUGE = 1 << 48
 GOAL = Goal(Frequency(HUGE), 10**6, Target(1.0, 1e-8))
@@ -42,7 +42,7 @@ def test_the_error_by_structure_is_that_over_all_options(mechanism: Mechanism, m
     """Options that stand for all, against the mean over users who hold each option once."""
     task = Frequency(300)
     over_all = task.standard_error(mechanism, 7000)
-    monkeypatch.setattr(frequency, "MAX_SAMPLE_OPTIONS", 16)
+    monkeypatch.setattr(counts_and_frequencies, "MAX_SAMPLE_OPTIONS", 16)
     by_structure = task.standard_error(mechanism, 7000)
     assert by_structure == pytest.approx(over_all, rel=1e-9)
 

@@ -11,8 +11,8 @@ import pytest
 from shuffledp.calibration.targets import Target
 from shuffledp.planning.goal import Goal, compute_central_baseline
 from shuffledp.tasks.base import Sensitivity
+from shuffledp.tasks.counts_and_frequencies import Frequency
 from shuffledp.tasks.domain import Options
-from shuffledp.tasks.frequency import Frequency
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from flint import ctx
 
-from shuffledp.sampling import geometry
-from shuffledp.sampling.geometry import Cap
+from shuffledp.sampling import spherical_caps_and_frames
 from shuffledp.sampling.random_sources import SeededSource
+from shuffledp.sampling.spherical_caps_and_frames import Cap
 
 FALSE_ALARM = 1e-7
 CAPS = [Cap(2, 0.3), Cap(3, 0.5), Cap(4, 0.0), Cap(5, 0.9), Cap(6, 0.05), Cap(40, 0.3), Cap(1024, 0.0856)]
@@ -101,8 +101,8 @@ def test_points_are_within_a_thousandth_of_the_allowed_distance(dimension: int) 
     poles[2:4, 1] = 1e-9
     poles /= np.linalg.norm(poles, axis=1)[:, None]
     with (
-        mock.patch.object(geometry, "normals", lambda source, rows, columns: drawn[:rows].copy()),
-        mock.patch.object(geometry, "MAX_LENGTH_RATIO", 1e9),
+        mock.patch.object(spherical_caps_and_frames, "normals", lambda source, rows, columns: drawn[:rows].copy()),
+        mock.patch.object(spherical_caps_and_frames, "MAX_LENGTH_RATIO", 1e9),
         mock.patch.object(Cap, "elevations", return_value=elevations),
     ):
         points = cap.points(SeededSource(rng), poles, np.ones(rows, dtype=np.bool_))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from shuffledp.sampling import bit_codes
+from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.random_sources import SeededSource
 
 FALSE_ALARM = 1e-6
@@ -29,7 +29,7 @@ def misfit(rows: np.ndarray, possible: list[tuple[int, ...]]) -> bool:
     return len(possible) > 1 and ((seen - expected) ** 2).sum() / expected > chi2.isf(FALSE_ALARM, len(possible) - 1)
 
 
-@pytest.mark.parametrize("way", [bit_codes._draw_by_comparison, bit_codes._draw_by_marking])
+@pytest.mark.parametrize("way", [bits_and_subsets._draw_by_comparison, bits_and_subsets._draw_by_marking])
 @pytest.mark.parametrize(("options", "size"), [(2, 1), (5, 1), (5, 3), (6, 2), (6, 5)])
 def test_draws_are_uniform_with_and_without_the_pivot(way, options: int, size: int) -> None:
     """Not forced: uniform on all subsets. Forced: uniform on those that contain the pivot. For every pivot."""
@@ -48,8 +48,8 @@ def test_draws_are_increasing_and_in_range(options: int, size: int) -> None:
     users = 70_000 if size < 50 else 5_000
     generator = np.random.default_rng(3)
     pivots, forced = generator.integers(0, options, users), generator.integers(0, 2, users) == 1
-    rows = bit_codes.draw(source(4), options, size, pivots, forced)
-    assert rows.dtype == bit_codes.number_type(options)
+    rows = bits_and_subsets.draw(source(4), options, size, pivots, forced)
+    assert rows.dtype == bits_and_subsets.number_type(options)
     wide = rows.astype(np.int64)
     assert (np.diff(wide, axis=1) > 0).all()
     assert wide.min() >= 0
@@ -64,7 +64,7 @@ def test_draws_are_increasing_and_in_range(options: int, size: int) -> None:
 def test_digits_are_independent_and_uniform() -> None:
     """Several draws from one word: every combination of digits is equally likely."""
     bounds = [3, 4, 5]
-    first, second, third = bit_codes._draw_below_each(source(11), bounds, 60_000)
+    first, second, third = bits_and_subsets._draw_below_each(source(11), bounds, 60_000)
     seen = np.bincount((first * 4 + second) * 5 + third, minlength=60)
     assert ((seen - 1000) ** 2).sum() / 1000 < chi2.isf(FALSE_ALARM, 59)
 
@@ -73,12 +73,12 @@ def test_digits_are_independent_and_uniform() -> None:
 def test_bytes_and_back(options: int, size: int) -> None:
     """Rows have the stated width and survive; the form is the shorter of the two."""
     pivots = np.arange(500) % options
-    rows = bit_codes.draw(source(5), options, size, pivots, pivots % 2 == 0)
-    wire = bit_codes.pack(rows, options)
-    bits = bit_codes.encoded_bits(options, size)
+    rows = bits_and_subsets.draw(source(5), options, size, pivots, pivots % 2 == 0)
+    wire = bits_and_subsets.pack(rows, options)
+    bits = bits_and_subsets.encoded_bits(options, size)
     assert bits == min(options, size * (options - 1).bit_length())
     assert wire.shape == (500, -(-bits // 8))
-    back, good = bit_codes.unpack(wire, options, size)
+    back, good = bits_and_subsets.unpack(wire, options, size)
     assert good.all()
     assert back.dtype == rows.dtype
     np.testing.assert_array_equal(back, rows)
@@ -97,8 +97,8 @@ def test_bytes_and_back(options: int, size: int) -> None:
 )
 def test_bytes_that_are_no_subset_are_told(options: int, size: int, row: list[int]) -> None:
     """Wrong number of options, order, range or padding, beside a row that is a subset."""
-    fine = bit_codes.pack(np.arange(size)[None, :], options)
-    back, good = bit_codes.unpack(np.concatenate([fine, np.array([row, row], dtype=np.uint8), fine]), options, size)
+    fine = bits_and_subsets.pack(np.arange(size)[None, :], options)
+    back, good = bits_and_subsets.unpack(np.concatenate([fine, np.array([row, row], dtype=np.uint8), fine]), options, size)
     assert good.tolist() == [True, False, False, True]
     np.testing.assert_array_equal(back[[0, 3]], [np.arange(size)] * 2)
 
@@ -109,4 +109,4 @@ def test_missing_share() -> None:
         for size in range(1, options + 1):
             for items in range(options + 3):
                 left = comb(options - items, size) if items <= options else 0
-                assert bit_codes.missing_share(options, size, items) == Fraction(left, comb(options, size))
+                assert bits_and_subsets.missing_share(options, size, items) == Fraction(left, comb(options, size))

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from shuffledp.sampling.bit_codes import END, BitCode, ConcatenatedTexts, NumberCode, TextCode, first_bits
+from shuffledp.sampling.bits_and_subsets import END, BitCode, ConcatenatedTexts, NumberCode, TextCode, first_bits
 from shuffledp.sampling.hashing import assign_buckets
 
 TEXTS = [

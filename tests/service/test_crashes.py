@@ -18,7 +18,7 @@ from shuffledp.ledger.ledger import Ledger
 from shuffledp.service.campaign import BatchStatement
 from shuffledp.service.rounds import RoundManager
 from shuffledp.service.stores import RoundState, ShufflerPaths, SqliteStore
-from shuffledp.storage.postgres import PostgresSession
+from shuffledp.storage.postgres_session import PostgresSession
 from tests.collection import read_messages
 from tests.collection.kill_points import run_and_kill_at
 from tests.service import create_campaign, plan_for

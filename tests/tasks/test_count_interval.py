@@ -10,7 +10,7 @@ from shuffledp._core.validation import Floats
 from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.tasks.frequency import standard_error
+from shuffledp.tasks.counts_and_frequencies import standard_error
 
 HELD = np.array([130, 93, 57, 10, 2])
 """Users of each of five options, out of 300."""

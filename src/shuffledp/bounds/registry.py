@@ -36,8 +36,8 @@ from shuffledp.bounds.clones import (
     StrongerCloneBound,
     VariationRatioBound,
 )
+from shuffledp.bounds.dummies_and_noise import AggregateNoiseBound, RandomBlanketBound
 from shuffledp.bounds.exact_binary import ExactBinaryBound
-from shuffledp.bounds.noise_bounds import AggregateNoiseBound, RandomBlanketBound
 from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve

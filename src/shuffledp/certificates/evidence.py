@@ -78,7 +78,7 @@ from shuffledp.bounds.amplify import restrict_to_inputs
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms import catalogue, plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.custom import FromTable
+from shuffledp.mechanisms.table_and_density import FromTable
 from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.dominating_pairs import HidingPair, OtherUsers
 from shuffledp.privacy.metric_space import Neighbours

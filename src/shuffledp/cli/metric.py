@@ -36,7 +36,7 @@ from shuffledp.cli.output import Console, ProgressBars
 from shuffledp.mechanisms.metric.exponential import PaddedExponential
 from shuffledp.privacy.curve import BoundValue
 from shuffledp.privacy.metric_space import DistanceMatrix, Segment, read_numbers
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks.counts_and_frequencies import Frequency
 
 app = typer.Typer(
     cls=UniqueOptionsGroup,

@@ -73,7 +73,7 @@ class RandomizerOptions:
             self._check_alone("--table", "mechanism", "epsilon_local", "delta_local", *raw)
             if self.settings:
                 raise ValueError(f"{self.command}: --table does not go with --set.")
-            from shuffledp.mechanisms.custom import FromTable
+            from shuffledp.mechanisms.table_and_density import FromTable
 
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:

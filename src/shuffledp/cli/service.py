@@ -15,7 +15,7 @@ import typer
 from shuffledp._core.formatting import format_json, format_rounded_up
 from shuffledp.cli import options, output
 from shuffledp.cli.app import UniqueOptionsGroup
-from shuffledp.cli.collect import RoundOfMessages
+from shuffledp.cli.collection import RoundOfMessages
 from shuffledp.cli.ledger import LedgerOption, NoLedger, resolve_ledger
 from shuffledp.cli.options import (
     CampaignFile,

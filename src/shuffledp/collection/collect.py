@@ -189,7 +189,7 @@ def collect(
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     report = collect(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/result")

@@ -44,7 +44,7 @@ from shuffledp.collection.estimate_tables import (
 )
 from shuffledp.collection.input.base import RowCount
 from shuffledp.collection.job import REPORT_FILE
-from shuffledp.ledger.accounting import BudgetStatus
+from shuffledp.ledger.entries_and_budgets import BudgetStatus
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.planning.plan import Plan

@@ -20,8 +20,8 @@ import numpy as np
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Bytes
-from shuffledp.collection import batch_processing, daily_release, message_files
-from shuffledp.collection.daily_release import Calendar
+from shuffledp.collection import batch_processing, continual_release, message_files
+from shuffledp.collection.continual_release import Calendar
 from shuffledp.collection.engine import EmbeddedEngine, report_progress
 from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
 from shuffledp.collection.input.tables import SampledTable, check_column_names, open_input, prepare_table
@@ -95,7 +95,7 @@ def encode(
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
@@ -214,7 +214,7 @@ def shuffle(
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     users = encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
@@ -434,7 +434,7 @@ def estimate(
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode, shuffle
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> with tempfile.TemporaryDirectory() as room:
     ...     users = encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
@@ -447,7 +447,7 @@ def estimate(
     mechanism, engine = plan.mechanism, EmbeddedEngine(Progress() if progress is None else progress)
     check_new_directory("estimate", directory)
     estimate_options = EstimateOptions.from_arguments("estimate", confidence, post, plan.task, whole=options is None)
-    if daily_release.list_days(source):
+    if continual_release.list_days(source):
         if reservation is not None:
             raise ValueError("estimate: a daily release is charged on its first day; leave out the reservation.")
         if options is not None:
@@ -516,7 +516,7 @@ def _estimate_daily(
     ledger: str | os.PathLike[str] | None, engine: EmbeddedEngine, estimate_options: EstimateOptions,
 ) -> Report:  # fmt: skip
     """Reports the running counts of all days released so far."""
-    calendar, released = Calendar.from_plan("estimate", plan), daily_release.read_released_days(source)
+    calendar, released = Calendar.from_plan("estimate", plan), continual_release.read_released_days(source)
     mechanism, task = plan.mechanism, plan.task
     assert isinstance(task, OverTime), "only this task has a calendar"
     number = _round_to_estimate(plan, round_number, released[0].plan, source)
@@ -527,7 +527,7 @@ def _estimate_daily(
     total = np.zeros(calendar.tree.node_count, dtype=np.int64)
     with engine.progress.step("aggregating", sum(each.messages for each in released)) as advance:
         for each in released:
-            for wire in each.read_verified_messages(daily_release.day_directory(source, each.day)):
+            for wire in each.read_verified_messages(continual_release.day_directory(source, each.day)):
                 messages = mechanism.unpack(wire)
                 if (calendar.find_last_days(messages) != each.day).any():
                     raise ValueError(f"estimate: day {each.day} in {source} has messages of tree nodes that end later.")

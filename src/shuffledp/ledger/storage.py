@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from shuffledp._core.errors import ShuffledpError
 from shuffledp.storage import durable_files
-from shuffledp.storage.postgres import URL_SCHEMES, PostgresSession
+from shuffledp.storage.postgres_session import URL_SCHEMES, PostgresSession
 from shuffledp.storage.schema import Execute, PostgresSchema, SqliteSchema
 
 # --- Hash chain ---

@@ -202,7 +202,7 @@ class Plan(PrintableResult):
         TypeError: If an argument is of the wrong type.
 
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
     >>> Plan.parse(plan.text()) == plan
     True

@@ -87,7 +87,7 @@ def plan(
             the limits.
         TypeError: If ``task`` is not a task or an argument is of the wrong type.
 
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> ranking = plan(Frequency(["red", "green"]), users=1e5, epsilon=1, delta=1e-6, mechanism="krr")
     >>> ranking.best.plan.mechanism.name
     'krr'

@@ -541,7 +541,7 @@ def simulate(
         TypeError: If an argument is of the wrong type.
 
     >>> from shuffledp.mechanisms.frequency.randomized_response import KRR
-    >>> from shuffledp.tasks.frequency import Frequency
+    >>> from shuffledp.tasks.counts_and_frequencies import Frequency
     >>> plan = Plan(Frequency(4), KRR(2.0, 4), users=1000, epsilon=1.0, delta=1e-6)
     >>> round(simulate(plan, users=1e12, repeats=200).ratio, 1)
     1.0

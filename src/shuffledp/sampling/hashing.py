@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bytes, Integers, Words
-from shuffledp.sampling.rounding import MAX_BASE
+from shuffledp.sampling.rounding_and_digits import MAX_BASE
 
 Unsigned = NDArray[np.unsignedinteger]
 

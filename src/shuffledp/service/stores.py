@@ -41,7 +41,7 @@ from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, PrivateKey, ShufflerKey
 from shuffledp.storage import durable_files
 from shuffledp.storage.durable_files import OWNER_ONLY
-from shuffledp.storage.postgres import URL_SCHEMES, PostgresSession
+from shuffledp.storage.postgres_session import URL_SCHEMES, PostgresSession
 from shuffledp.storage.schema import Execute, NewerSchema, PostgresSchema, SqliteSchema
 
 # --- Interface of stores ---

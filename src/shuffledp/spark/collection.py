@@ -30,11 +30,11 @@ from shuffledp.ledger.ledger import choose_round
 from shuffledp.ledger.storage import parse_location
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
-from shuffledp.spark import exact_shuffle, frames, session as spark_session
+from shuffledp.spark import exact_shuffle, frames, secure_session as spark_session
 from shuffledp.spark.cluster_files import FileSystem
 from shuffledp.spark.engine import Spark
 from shuffledp.spark.frames import COUNT_COLUMN, MESSAGES_SCHEMA, FrameTable, map_batches, quote_name
-from shuffledp.spark.session import convert_spark_errors
+from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 if TYPE_CHECKING:

@@ -31,11 +31,11 @@ from shuffledp.collection.job import MESSAGES_DIRECTORY, REPORT_FILE, input_dire
 from shuffledp.collection.message_files import BatchSpec, Manifest
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, frames, session as spark_session
+from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, frames, secure_session as spark_session
 from shuffledp.spark.cluster_files import ClusterManifest, FileSystem, is_cluster_manifest
 from shuffledp.spark.exact_shuffle import FileLayout
 from shuffledp.spark.frames import FrameTable, decode_numbers
-from shuffledp.spark.session import convert_spark_errors
+from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.storage import durable_files
 from shuffledp.tasks.column_reader import ColumnReader, Tally
 

@@ -25,7 +25,7 @@ from shuffledp.collection.engine import EngineError
 from shuffledp.collection.input.base import MAX_NAMES_SHOWN, Table, is_address
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.spark.session import convert_spark_errors, suppress_warnings
+from shuffledp.spark.secure_session import convert_spark_errors, suppress_warnings
 from shuffledp.storage import sorting
 from shuffledp.tasks.column_reader import ColumnReader, Tally
 

@@ -1,5 +1,6 @@
 # The public names, and the modules that define them: read by type checkers, and at run time by __init__.py.
 from shuffledp.tasks.base import Needs as Needs, Task as Task
+from shuffledp.tasks.counts_and_frequencies import Count as Count, Frequency as Frequency, ItemSets as ItemSets
 from shuffledp.tasks.domain import (
     Area as Area,
     Categories as Categories,
@@ -11,7 +12,6 @@ from shuffledp.tasks.domain import (
     Strings as Strings,
     Values as Values,
 )
-from shuffledp.tasks.frequency import Count as Count, Frequency as Frequency, ItemSets as ItemSets
 from shuffledp.tasks.heavy_hitters import HeavyHitters as HeavyHitters, HittersAtOnce as HittersAtOnce
 from shuffledp.tasks.key_value import KeyValue as KeyValue
 from shuffledp.tasks.location import Location as Location

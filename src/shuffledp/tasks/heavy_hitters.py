@@ -16,7 +16,7 @@ from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDummiesEstimator
-from shuffledp.sampling.bit_codes import BitCode, first_bits
+from shuffledp.sampling.bits_and_subsets import BitCode, first_bits
 from shuffledp.sampling.hashing import assign_buckets
 from shuffledp.tasks import heavy_hitters_search
 from shuffledp.tasks.base import Needs, Quantity, Sensitivity, Task, count_shape
@@ -366,7 +366,7 @@ SAMPLE_OPTIONS = 1024
 class HeavyHitters(SearchTask):
     """Texts or numbers that many users hold, found over several rounds without a public list.
 
-    Every value has a public binary code (``sampling/bit_codes.py``). The first round counts all prefixes of some
+    Every value has a public binary code (``sampling/bits_and_subsets.py``). The first round counts all prefixes of some
     length, each later round those that survived, lengthened. Users whose value has none of these prefixes send an
     option of its own, which hides others like any option. A plan chooses ``room``, ``keep``, ``show`` and ``rounds``;
     each round writes the plan of the next.

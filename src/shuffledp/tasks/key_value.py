@@ -13,9 +13,10 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism, requires_padding
-from shuffledp.mechanisms.key_value import KeyValueEstimator
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import KeyValueEstimator
 from shuffledp.tasks.base import NUMBERS, Quantity, Sensitivity, Shape, Task, option_labels
 from shuffledp.tasks.column_reader import NO_ITEM, ColumnReader, drop_dummies, fill_with_dummies
+from shuffledp.tasks.counts_and_frequencies import count_quantity
 from shuffledp.tasks.domain import (
     TASK_PREFIX,
     Categories,
@@ -27,7 +28,6 @@ from shuffledp.tasks.domain import (
     build_option_domain,
     require_domain,
 )
-from shuffledp.tasks.frequency import count_quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa

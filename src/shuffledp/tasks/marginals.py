@@ -17,8 +17,8 @@ from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, KnownCovaria
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, find_range_estimator, supports_ranges
 from shuffledp.tasks.base import CONSISTENT, Quantity, Shape, Task, post_process_quantity
 from shuffledp.tasks.column_reader import ColumnReader
+from shuffledp.tasks.counts_and_frequencies import Frequency
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions, Values, build_option_domain, parse_domain
-from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.survey import Question, Survey
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from shuffledp.tasks.base import (
     post_process_quantity,
     project_to_simplex,
 )
+from shuffledp.tasks.counts_and_frequencies import Frequency
 from shuffledp.tasks.domain import PLAN_PREFIX, Values
-from shuffledp.tasks.frequency import Frequency
 
 MAX_SHOWN_VALUES = 1024
 """Largest number of values for which the report shows a cumulative count."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shuffledp.tasks.base import Task
+from shuffledp.tasks.counts_and_frequencies import Count, Frequency, ItemSets
 from shuffledp.tasks.domain import PLAN_PREFIX, TaskOptions
-from shuffledp.tasks.frequency import Count, Frequency, ItemSets
 from shuffledp.tasks.heavy_hitters import HeavyHitters, HittersAtOnce
 from shuffledp.tasks.key_value import KeyValue
 from shuffledp.tasks.location import Location

@@ -16,7 +16,7 @@ from shuffledp.bounds.base import Bound
 from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.custom import FromTable
+from shuffledp.mechanisms.table_and_density import FromTable
 from shuffledp.testing import exact_enumeration, report_enumeration
 from shuffledp.testing._suite_parts import EXACT, CheckResult, Failure
 from shuffledp.testing.conformance import describe_mechanism

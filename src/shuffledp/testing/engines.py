@@ -26,7 +26,7 @@ from shuffledp.mechanisms.frequency.unary_encoding import OUE
 from shuffledp.sampling.random_sources import KeyedSource
 from shuffledp.storage import sorting
 from shuffledp.tasks.column_reader import ColumnReader
-from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks.counts_and_frequencies import Frequency
 from shuffledp.testing._suite_parts import Check, CheckResult, collect_refusals, conformance_check, run_all
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from shuffledp.sampling.rounding import RANGE_UNITS
+from shuffledp.sampling.rounding_and_digits import RANGE_UNITS
 from tests.oracle import browser_program as oracle, hpke
 from tests.oracle.browser_program import WordDraws
 from tests.service.browser import MECHANISMS, program_for

@@ -14,7 +14,7 @@ import pytest
 from shuffledp import KRR, CancellingNoise, HadamardResponse, Piecewise, Plan, PureDUMP, tasks
 from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.browser.programs import build_program
 from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign, RoundNotice
@@ -98,9 +98,9 @@ def test_numbers_are_read_as_in_python(module: Path, name: str) -> None:
     values = np.asarray(plan.column("x").read_values(pa.array(numbers))).reshape(-1)
     recipe = build_program(plan)
     units = (
-        rounding.signed_to_units(values)
+        rounding_and_digits.signed_to_units(values)
         if recipe.get("signed")
-        else rounding.interval_to_units(values, *recipe["range"])
+        else rounding_and_digits.interval_to_units(values, *recipe["range"])
     )
     assert told["values"] == [str(unit) for unit in units]
 

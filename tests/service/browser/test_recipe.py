@@ -11,7 +11,7 @@ import pytest
 
 from shuffledp import OUE, CancellingNoise, Duchi, Gaussian, HadamardResponse, Plan, Subset, WitchHat, tasks
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.service.browser.programs import PROGRAM_BUILDERS, build_program
 from tests.oracle import browser_program as oracle
 from tests.oracle.browser_program import Message, WordDraws, outcome_law
@@ -37,8 +37,8 @@ def value_of(mechanism: Mechanism, given: float) -> int:
         return int(given)
     number = np.array([given])
     if told.get("signed"):
-        return int(rounding.signed_to_units(number)[0])
-    return int(rounding.interval_to_units(number, *told["range"])[0])
+        return int(rounding_and_digits.signed_to_units(number)[0])
+    return int(rounding_and_digits.interval_to_units(number, *told["range"])[0])
 
 
 @pytest.mark.parametrize("name", WITH_TABLES)
@@ -147,7 +147,7 @@ def test_shares_tell_their_sum_alone() -> None:
     """All but the last are uniform, and all together are the number with its noise."""
     told = {"kind": "shares", "levels": "2", "modulus": "5", "messages": "3",
             "noise": {"shape": ["1", "2"], "ratio": ["0", "1"]}}  # fmt: skip
-    found, _ = outcome_law(lambda draw: tuple(oracle.run_program(told, rounding.RANGE_UNITS // 2, draw)))
+    found, _ = outcome_law(lambda draw: tuple(oracle.run_program(told, rounding_and_digits.RANGE_UNITS // 2, draw)))
     assert found == {(a, b, (1 - a - b) % 5): Fraction(1, 25) for a, b in product(range(5), repeat=2)}
 
 

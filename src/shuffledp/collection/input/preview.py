@@ -19,8 +19,8 @@ from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.tables import CompleteRowsTable, GroupedByUserTable, check_column_names, open_input
 from shuffledp.tasks import value_parsing
 from shuffledp.tasks.column_reader import KEY_VALUE_SEPARATOR
+from shuffledp.tasks.counts_and_frequencies import YES_NO_VALUES
 from shuffledp.tasks.domain import TaskOptions
-from shuffledp.tasks.frequency import YES_NO_VALUES
 from shuffledp.tasks.location import EDGES, find_axis
 from shuffledp.tasks.value_parsing import (
     CATEGORY,

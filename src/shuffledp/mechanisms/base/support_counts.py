@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.estimator import (
     TreeEstimator,
 )
 from shuffledp.mechanisms.base.value_tree import ValueTree
-from shuffledp.sampling import bit_codes
+from shuffledp.sampling import bits_and_subsets
 
 
 @dataclass(frozen=True)
@@ -310,10 +310,10 @@ class BitSumEstimator(SupportEstimator):
     """Estimator for messages that are rows of packed bits and support the options whose bit is 1."""
 
     def accumulate(self, messages: Array) -> Array:
-        return bit_codes.column_sums(messages, self.options)
+        return bits_and_subsets.column_sums(messages, self.options)
 
     def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
-        return bit_codes.selected_column_sums(messages, selection.options)
+        return bits_and_subsets.selected_column_sums(messages, selection.options)
 
     @property
     def pair_support(self) -> PairSupport:

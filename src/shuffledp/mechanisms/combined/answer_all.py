@@ -24,7 +24,7 @@ from shuffledp.mechanisms.combined._query_sets import (
     concatenate_influences,
 )
 from shuffledp.mechanisms.combined.parallel import check_mechanisms
-from shuffledp.mechanisms.correlated_noise.cancelling_noise import CancellingNoise
+from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import CancellingNoise
 from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.mean.piecewise import Piecewise

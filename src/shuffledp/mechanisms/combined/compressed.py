@@ -300,14 +300,14 @@ class Compressed(Mechanism, HasTails):
     def examples(cls) -> Sequence[Compressed]:
         from shuffledp.mechanisms.combined.parallel import Parallel
         from shuffledp.mechanisms.combined.repeated import Repeated
-        from shuffledp.mechanisms.custom import FromTable
         from shuffledp.mechanisms.frequency.subset_selection import Subset
         from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
         from shuffledp.mechanisms.mean.gaussian import Gaussian
         from shuffledp.mechanisms.mean.laplace import Laplace
         from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
+        from shuffledp.mechanisms.table_and_density import FromTable
         from shuffledp.mechanisms.vector.duchi_and_harmony import Duchi
-        from shuffledp.mechanisms.vector.privunit_g import PrivHS
+        from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS
 
         return [
             cls(RAPPOR(2.0, 40)),

@@ -24,7 +24,7 @@ from shuffledp.mechanisms.base.seed_compression import Proposal, SeedLaw, exact_
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.vector._unit_ball_parts import UnitBall
-from shuffledp.mechanisms.vector.privunit_g import PrivHS, PrivUnitG
+from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS, PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, exact_pair

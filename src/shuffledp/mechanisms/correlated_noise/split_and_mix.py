@@ -37,7 +37,7 @@ from shuffledp.privacy.privacy_loss import (
     turning_point,
 )
 from shuffledp.privacy.randomizer import HasAggregateLoss, ValueObject
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import PolyaDifference
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -596,15 +596,15 @@ class NoisySumEstimator(SimulableEstimator):
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        up = rounding.grid_position(self._units(values), self.levels)[1] / rounding.RANGE_UNITS
+        up = rounding_and_digits.grid_position(self._units(values), self.levels)[1] / rounding_and_digits.RANGE_UNITS
         return np.array([(self.noise_variance + (up * (1 - up)).mean()) * self._step**2 / len(values)])
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Simulates an estimate where ``held[i]`` users hold the i-th of as many evenly spread numbers."""
         check_headroom(self.error_prefix, users, self.shares.modulus, self.wrap_chance(users))
         numbers = self.low + (self.high - self.low) * (np.arange(len(held)) + 0.5) / len(held)
-        whole, part = rounding.grid_position(self._units(numbers), self.levels)
-        steps = int(whole @ held) + int(rng.binomial(held, part / rounding.RANGE_UNITS).sum())
+        whole, part = rounding_and_digits.grid_position(self._units(numbers), self.levels)
+        steps = int(whole @ held) + int(rng.binomial(held, part / rounding_and_digits.RANGE_UNITS).sum())
         shape, chance = float(self.noise.shape) * users, -math.expm1(-float(self.noise.rate))
         noise = int(rng.negative_binomial(shape, chance)) - int(rng.negative_binomial(shape, chance))
         return self._estimate(steps + noise, users)
@@ -631,7 +631,7 @@ class NoisySumEstimator(SimulableEstimator):
         return (self.high - self.low) / self.levels
 
     def _units(self, values: Floats) -> Array:
-        return rounding.interval_to_units(values, self.low, self.high)
+        return rounding_and_digits.interval_to_units(values, self.low, self.high)
 
 
 def max_rounding_variance(steps: float, levels: int) -> float:
@@ -745,7 +745,7 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
     """
 
     rate: float = field(metadata=checked(check_between, at_least=MIN_RATE, at_most=MAX_RATE))
-    levels: int = field(metadata=checked(validation.count, at_most=rounding.MAX_STEPS))
+    levels: int = field(metadata=checked(validation.count, at_most=rounding_and_digits.MAX_STEPS))
     modulus: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_MODULUS))
     messages: int = field(metadata=checked(validation.count, at_least=2, at_most=MAX_MESSAGES))
     honest: int = field(metadata=checked(validation.count))
@@ -802,7 +802,7 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
         messages = np.empty((len(values), self.messages), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            steps = rounding.round_to_grid(rounding.interval_to_units(part, self.low, self.high), self.levels, source)
+            steps = rounding_and_digits.round_to_grid(rounding_and_digits.interval_to_units(part, self.low, self.high), self.levels, source)
             steps += self.noise.draw(source, len(part))
             messages[start : start + USERS_AT_ONCE] = self.estimator.shares.split(steps, source)
         return messages.reshape(-1)
@@ -872,7 +872,7 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
         room_for = USER_MARGIN_FACTOR * max(users, facts.get("users", users))
         for share in noise_epsilon_candidates(epsilon, delta, rounds):
             grid = share * math.sqrt(users / (12 * ROUNDING_SHARE))
-            levels = min(max(1, math.ceil(grid)), rounding.MAX_STEPS)
+            levels = min(max(1, math.ceil(grid)), rounding_and_digits.MAX_STEPS)
             rate = share / levels
             while Fraction(rate) * levels > Fraction(share):
                 rate = math.nextafter(rate, 0.0)

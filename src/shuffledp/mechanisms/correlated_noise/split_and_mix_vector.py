@@ -45,7 +45,7 @@ from shuffledp.numerics.distributions import PolyaDifferenceLaw
 from shuffledp.numerics.intervals import float_above, precision, round_down, round_up, to_rational
 from shuffledp.privacy.privacy_loss import NoiseFacts
 from shuffledp.privacy.randomizer import HasAggregateLoss, ValueObject
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import PolyaDifference, SkellamDifference
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -304,7 +304,7 @@ def build_shared_noise(kind: str, scale: float, honest: int) -> SharedVectorNois
 
 
 ERROR_PREFIX = "SplitAndMixVector"
-MAX_LEVELS = rounding.MAX_STEPS // 2
+MAX_LEVELS = rounding_and_digits.MAX_STEPS // 2
 MIN_SCALE, MAX_SCALE = 1e-3, 1e9
 ROUNDING_SHARE, NORM_SHARE = 0.01, 0.005
 """Approximate shares of the noise's variance and of a vector's length that rounding adds in a design."""
@@ -384,7 +384,7 @@ class NoisyVectorSumEstimator(Estimator):
         return np.asarray(values.mean(axis=0))
 
     def variance(self, values: Array) -> Floats:
-        up = rounding.grid_position(rounding.signed_to_units(values), 2 * self.levels)[1] / rounding.RANGE_UNITS
+        up = rounding_and_digits.grid_position(rounding_and_digits.signed_to_units(values), 2 * self.levels)[1] / rounding_and_digits.RANGE_UNITS
         spread = self.noise.variance() + (up * (1 - up)).mean(axis=0)
         return np.asarray(spread / self.levels**2 / len(values))
 
@@ -513,7 +513,7 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
         at_once = max(1, NUMBERS_AT_ONCE // self.dimension)
         for start in range(0, len(values), at_once):
             part = values[start : start + at_once]
-            steps = rounding.round_to_grid(rounding.signed_to_units(part), 2 * self.levels, source) - self.levels
+            steps = rounding_and_digits.round_to_grid(rounding_and_digits.signed_to_units(part), 2 * self.levels, source) - self.levels
             numbers = steps.reshape(-1) + self._share_sampler.draw(source, steps.size)
             split = self.estimator.shares.split(numbers, source).reshape(*part.shape, self.messages)
             messages[start : start + at_once] = split + places

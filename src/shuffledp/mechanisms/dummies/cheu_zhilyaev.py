@@ -31,7 +31,7 @@ from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import exact_pair
 from shuffledp.privacy.randomizer import HasNoisyMessages, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import bit_codes, random_sources
+from shuffledp.sampling import bits_and_subsets, random_sources
 from shuffledp.sampling.random_sources import RandomSource
 
 PUBLISHED_FACTOR = fmpq(33, 5)
@@ -43,10 +43,10 @@ class BitSumAmongDummiesEstimator(SupportAmongDummiesEstimator):
     """Estimator for messages that are rows of packed bits and support the options whose bit is 1, dummies included."""
 
     def accumulate(self, messages: Array) -> Array:
-        return bit_codes.column_sums(messages, self.options)
+        return bits_and_subsets.column_sums(messages, self.options)
 
     def count_supports(self, messages: Array, selection: SelectedOptions) -> Integers:
-        return bit_codes.selected_column_sums(messages, selection.options)
+        return bits_and_subsets.selected_column_sums(messages, selection.options)
 
     @property
     def pair_support(self) -> PairSupport:
@@ -153,10 +153,10 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         each = self.message_plan.messages_per_user
-        messages = bit_codes.coin_rows(source, self.executed_flip, len(values) * each, self.options)
-        own = bit_codes.unpack_bits(bit_codes.coin_rows(source, 1 - self.executed_flip, 1, len(values)), len(values))
+        messages = bits_and_subsets.coin_rows(source, self.executed_flip, len(values) * each, self.options)
+        own = bits_and_subsets.unpack_bits(bits_and_subsets.coin_rows(source, 1 - self.executed_flip, 1, len(values)), len(values))
         real = messages[::each].copy()
-        bit_codes.set_bit_per_row(real, values, own)
+        bits_and_subsets.set_bit_per_row(real, values, own)
         messages[::each] = real
         return messages
 

@@ -20,9 +20,9 @@ from shuffledp.mechanisms.base.seed_compression import UniformNumberProposal
 from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling.geometry import ProjectiveSpace, number_of_points
 from shuffledp.sampling.hashing import check_prime_buckets, prime_at_least, prime_at_most
 from shuffledp.sampling.random_sources import RandomSource
+from shuffledp.sampling.spherical_caps_and_frames import ProjectiveSpace, number_of_points
 
 MAX_POINTS, MAX_COUNTED_POINTS = 1 << 62, 1 << 26
 """Most points of a space, and of one whose points are counted one by one (about 48 bytes each)."""

@@ -24,8 +24,8 @@ from shuffledp.mechanisms.base.support_counts import PairSupport, SupportEstimat
 from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling import bit_codes
-from shuffledp.sampling.bit_codes import missing_share
+from shuffledp.sampling import bits_and_subsets
+from shuffledp.sampling.bits_and_subsets import missing_share
 from shuffledp.sampling.random_sources import RandomSource
 
 MAX_THIRD_USER_OVERLAPS = 80
@@ -136,7 +136,7 @@ class IntersectingSubsets:
         uniform = Fraction(1, comb(self.options, self.size))
         inside, outside = region.inside_density * uniform, region.outside_density * uniform
         rows = tuple(tuple(outside if set(own).isdisjoint(y) else inside for y in messages) for own in held)
-        return OutputTable(inputs, np.array(messages, dtype=bit_codes.number_type(self.options)), rows)
+        return OutputTable(inputs, np.array(messages, dtype=bits_and_subsets.number_type(self.options)), rows)
 
 
 class ThirdUserOverlap(NamedTuple):
@@ -181,17 +181,17 @@ class SubsetEncoding(Encoding):
 
     @property
     def bits(self) -> int:
-        return bit_codes.encoded_bits(self.options, self.size)
+        return bits_and_subsets.encoded_bits(self.options, self.size)
 
     @property
     def expected_format(self) -> str:
         return f"messages of {self.size} different options out of {self.options}"
 
     def pack(self, messages: Array) -> Bytes:
-        return bit_codes.pack(messages, self.options)
+        return bits_and_subsets.pack(messages, self.options)
 
     def decode_rows(self, rows: Bytes) -> tuple[Array, ValidRows]:
-        return bit_codes.unpack(rows, self.options, self.size)
+        return bits_and_subsets.unpack(rows, self.options, self.size)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class SubsetEstimator(SupportEstimator):
     def accumulate(self, messages: Array) -> Array:
         flat = messages.reshape(-1)
         total = np.zeros(self.options, dtype=np.int64)
-        batch = max(self.options, bit_codes.WORKING_CELLS)
+        batch = max(self.options, bits_and_subsets.WORKING_CELLS)
         for start in range(0, len(flat), batch):
             total += np.bincount(flat[start : start + batch], minlength=self.options)
         return total
@@ -249,7 +249,7 @@ class UniformSubsetProposal(UniformProposal):
             for column in chosen.T:
                 option += option >= column
             chosen = np.sort(np.column_stack([chosen, option]), axis=1)
-        return chosen.astype(bit_codes.number_type(self.options))
+        return chosen.astype(bits_and_subsets.number_type(self.options))
 
 
 def contains_user_option(values: Array, messages: Array) -> Bools:
@@ -389,7 +389,7 @@ class Subset(Mechanism):
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         truthful = ~source.coins(self.response.uniform_share, len(values))
-        return bit_codes.draw(source, self.options, self.subset_size, values, truthful)
+        return bits_and_subsets.draw(source, self.options, self.subset_size, values, truthful)
 
     def table(self) -> OutputTable:
         every = np.arange(self.options)

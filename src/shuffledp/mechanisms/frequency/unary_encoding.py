@@ -32,7 +32,7 @@ from shuffledp.privacy.dominating_pairs import (
     exact_pair,
 )
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import bit_codes
+from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource
 
 MAX_TABLE_OPTIONS = 12
@@ -54,16 +54,16 @@ class UnaryBits:
 
     def draw(self, values: Array, source: RandomSource) -> Array:
         """Draws one row for each user."""
-        messages = bit_codes.coin_rows(source, self.false_probability, len(values), self.options)
-        own = bit_codes.unpack_bits(bit_codes.coin_rows(source, self.true_probability, 1, len(values)), len(values))
-        bit_codes.set_bit_per_row(messages, values, own)
+        messages = bits_and_subsets.coin_rows(source, self.false_probability, len(values), self.options)
+        own = bits_and_subsets.unpack_bits(bits_and_subsets.coin_rows(source, self.true_probability, 1, len(values)), len(values))
+        bits_and_subsets.set_bit_per_row(messages, values, own)
         return messages
 
     def table(self, who: str) -> OutputTable:
         """Returns the exact law of every row, for few options."""
         if self.options > MAX_TABLE_OPTIONS:
             raise ValueError(f"{who}: a table needs at most {MAX_TABLE_OPTIONS} options, got {self.options}.")
-        every, width = range(1 << self.options), bit_codes.bytes_per_row(self.options)
+        every, width = range(1 << self.options), bits_and_subsets.bytes_per_row(self.options)
         messages = np.array([list(number.to_bytes(width, "little")) for number in every], dtype=np.uint8)
         rows = tuple(tuple(self._chance(x, number) for number in every) for x in range(self.options))
         return OutputTable(np.arange(self.options), messages, rows)

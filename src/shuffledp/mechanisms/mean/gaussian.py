@@ -18,10 +18,10 @@ from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
-from shuffledp.mechanisms.custom import PointProposal
+from shuffledp.mechanisms.table_and_density import PointProposal
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.randomizer import HasTails
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import DiscreteGaussian
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -61,8 +61,8 @@ class NoisyPointEstimator(Estimator):
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        _, left = rounding.grid_position(rounding.interval_to_units(values, self.low, self.high), self.grid)
-        up = left / rounding.RANGE_UNITS
+        _, left = rounding_and_digits.grid_position(rounding_and_digits.interval_to_units(values, self.low, self.high), self.grid)
+        up = left / rounding_and_digits.RANGE_UNITS
         spread = self.noise_variance + float((up * (1 - up)).mean())
         return np.array([spread * self._step**2 / len(up)])
 
@@ -125,9 +125,9 @@ class Gaussian(Mechanism, HasTails):
         check_interval("Gaussian", self.low, self.high)
         usual = min(MAX_DEFAULT_STEPS, math.ceil(STEPS_PER_DEVIATION / multiplier))
         grid = usual if self.grid is None else validation.count("Gaussian", "grid", self.grid)
-        if grid > rounding.MAX_STEPS or grid * multiplier > rounding.MAX_STEPS:
+        if grid > rounding_and_digits.MAX_STEPS or grid * multiplier > rounding_and_digits.MAX_STEPS:
             raise ValueError(
-                f"Gaussian: grid and multiplier*grid must be at most {rounding.MAX_STEPS}, got grid {grid} with "
+                f"Gaussian: grid and multiplier*grid must be at most {rounding_and_digits.MAX_STEPS}, got grid {grid} with "
                 f"multiplier {multiplier!r}."
             )
         object.__setattr__(self, "grid", grid)
@@ -201,13 +201,13 @@ class Gaussian(Mechanism, HasTails):
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            steps = rounding.round_to_grid(self._units(part), self.steps, source)
+            steps = rounding_and_digits.round_to_grid(self._units(part), self.steps, source)
             steps += self.noise.draw(source, len(part))
             messages[start : start + USERS_AT_ONCE] = steps + self.noise.reach
         return messages
 
     def _units(self, values: Floats) -> Array:
-        return rounding.interval_to_units(values, self.low, self.high)
+        return rounding_and_digits.interval_to_units(values, self.low, self.high)
 
     # --- for tests and the catalogue ---
 
@@ -216,7 +216,7 @@ class Gaussian(Mechanism, HasTails):
         points = self.law.table.fractions()
         rows = []
         for unit in self._units(inputs).tolist():
-            law = rounding.grid_law(unit, self.steps)
+            law = rounding_and_digits.grid_law(unit, self.steps)
             rows.append(tuple(sum((law[k] * points[k][y] for k in law), Fraction(0)) for y in range(len(points[0]))))
         return OutputTable(inputs, np.arange(len(rows[0])), tuple(rows))
 

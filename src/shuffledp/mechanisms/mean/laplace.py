@@ -38,7 +38,7 @@ from shuffledp.privacy.metric_space import (
 )
 from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import TwoSidedGeometric
 from shuffledp.sampling.random_sources import RandomSource, round_down_to_multiple
 
@@ -208,7 +208,7 @@ class GridNoise:
     def number_law(self, unit: int) -> list[arb]:
         """Returns the law of the message of a number."""
         places = [
-            (arb(to_rational(chance)), self.point_law(k)) for k, chance in rounding.grid_law(unit, self.grid).items()
+            (arb(to_rational(chance)), self.point_law(k)) for k, chance in rounding_and_digits.grid_law(unit, self.grid).items()
         ]
         return [sum((chance * law[y] for chance, law in places), arb(0)) for y in range(self.grid + 1)]
 
@@ -372,9 +372,9 @@ class GridNoiseLaw(Law):
 
     def _build_near_attacks(self, apart: int) -> tuple[HidingPair, ...]:
         """Returns attacks on two numbers at the low end, as far apart as they may be."""
-        if apart == rounding.RANGE_UNITS:
+        if apart == rounding_and_digits.RANGE_UNITS:
             return tuple(self.attacks())
-        numbers = (rounding.RANGE_UNITS, self.middle) if apart else ()
+        numbers = (rounding_and_digits.RANGE_UNITS, self.middle) if apart else ()
         return tuple(build_attack(NumberPairClasses(self.noise, 0, apart, others)) for others in numbers)
 
 
@@ -456,8 +456,8 @@ class GridProposal(WeightedProposal):
     def acceptance(self, values: Array, messages: Array) -> Floats:
         """Returns the acceptance probabilities; a number is a mixture of two points."""
         grid = self.noise.grid
-        point, left = rounding.grid_position(rounding.interval_to_units(values, self.low, self.high), grid)
-        up = left / rounding.RANGE_UNITS
+        point, left = rounding_and_digits.grid_position(rounding_and_digits.interval_to_units(values, self.low, self.high), grid)
+        up = left / rounding_and_digits.RANGE_UNITS
         below, above = np.abs(messages - point), np.minimum(np.abs(messages - point - 1), grid)
         chances = (1 - up) * self._powers[below] + up * self._powers[above]
         chances *= np.where((messages == 0) | (messages == grid), *self._scales)
@@ -529,8 +529,8 @@ class TruncatedNoiseEstimator(Estimator):
 
     def variance(self, values: Array) -> Floats:
         """Returns the variance; a point k is sent to an end with probability (λ^k + λ^(g−k))/(1+λ)."""
-        whole, left = rounding.grid_position(rounding.interval_to_units(values, self.low, self.high), self.grid)
-        up, rate = left / rounding.RANGE_UNITS, float(self.rate)
+        whole, left = rounding_and_digits.grid_position(rounding_and_digits.interval_to_units(values, self.low, self.high), self.grid)
+        up, rate = left / rounding_and_digits.RANGE_UNITS, float(self.rate)
         spread = up * (1 - up)
         for steps, share in ((whole, 1 - up), (whole + 1, up)):
             ends = np.exp(-rate * steps) + np.exp(-rate * np.maximum(self.grid - steps, 0))
@@ -588,7 +588,7 @@ class Laplace(Mechanism, HasNeighbours):
     epsilon: float = field(metadata=checked(check_informative_epsilon))
     low: float = field(default=0.0, metadata=checked(validation.real))
     high: float = field(default=1.0, metadata=checked(validation.real, up=True))
-    grid: int = field(default=1024, metadata=checked(rounding.check_grid_size, at_least=1))
+    grid: int = field(default=1024, metadata=checked(rounding_and_digits.check_grid_size, at_least=1))
 
     name = "laplace"
     task = "mean"
@@ -632,13 +632,13 @@ class Laplace(Mechanism, HasNeighbours):
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            steps = rounding.round_to_grid(self._units(part), self.grid, source)
+            steps = rounding_and_digits.round_to_grid(self._units(part), self.grid, source)
             steps += self.noise.draw(source, len(part))
             np.clip(steps, 0, self.grid, out=messages[start : start + USERS_AT_ONCE])
         return messages
 
     def _units(self, values: Floats) -> Array:
-        return rounding.interval_to_units(values, self.low, self.high)
+        return rounding_and_digits.interval_to_units(values, self.low, self.high)
 
     # --- near inputs ---
 
@@ -647,13 +647,13 @@ class Laplace(Mechanism, HasNeighbours):
         a, b = self._units(numbers).tolist()
         if a == b:
             return identical_neighbours()
-        far = 0 if sum(numbers.tolist()) > self.low + self.high else rounding.RANGE_UNITS
+        far = 0 if sum(numbers.tolist()) > self.low + self.high else rounding_and_digits.RANGE_UNITS
         return self.law.neighbours_between(a, b, far)
 
     def neighbours_within(self, diameter: float) -> Neighbours:
         size = validation.positive_finite("Laplace", "diameter", diameter, up=True)
-        (apart,) = self._units(np.array([rounding.largest_float_within(size, self.low, self.high)])).tolist()
-        return self.law.neighbours_within(rounding.max_steps_apart(size, self.low, self.high, self.grid), apart)
+        (apart,) = self._units(np.array([rounding_and_digits.largest_float_within(size, self.low, self.high)])).tolist()
+        return self.law.neighbours_within(rounding_and_digits.max_steps_apart(size, self.low, self.high, self.grid), apart)
 
     # --- for tests and the catalogue ---
 
@@ -665,7 +665,7 @@ class Laplace(Mechanism, HasNeighbours):
         points = [self.law.noise.fraction_law(k) for k in range(self.grid + 1)]
         rows = []
         for unit in self._units(inputs).tolist():
-            law = rounding.grid_law(unit, self.grid)
+            law = rounding_and_digits.grid_law(unit, self.grid)
             rows.append(tuple(sum((law[k] * points[k][y] for k in law), Fraction(0)) for y in range(self.grid + 1)))
         return OutputTable(inputs, np.arange(self.grid + 1), tuple(rows))
 

@@ -21,7 +21,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
 
 TABLE_INPUTS = 9
@@ -77,10 +77,10 @@ class WindowEstimator(Estimator):
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        units = rounding.signed_to_units(values)
+        units = rounding_and_digits.signed_to_units(values)
         signal = float(1 - self.uniform_share)
-        left = rounding.grid_position(units, self.window_steps)[1] / rounding.RANGE_UNITS
-        centre = (2.0 * units / rounding.RANGE_UNITS - 1.0) * self.window_steps
+        left = rounding_and_digits.grid_position(units, self.window_steps)[1] / rounding_and_digits.RANGE_UNITS
+        centre = (2.0 * units / rounding_and_digits.RANGE_UNITS - 1.0) * self.window_steps
         spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (signal * centre) ** 2
         return np.array([spread.mean() / (signal * self.window_steps) ** 2 / len(units)])
 
@@ -119,7 +119,7 @@ class Piecewise(Mechanism):
     """
 
     epsilon: float = field(metadata=checked(check_informative_epsilon))
-    grid: int = field(default=1024, metadata=checked(rounding.check_grid_size, at_least=2))
+    grid: int = field(default=1024, metadata=checked(rounding_and_digits.check_grid_size, at_least=2))
 
     name = "piecewise"
     task = "mean"
@@ -163,7 +163,7 @@ class Piecewise(Mechanism):
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            near = rounding.round_to_grid(rounding.signed_to_units(part), self.window_steps, source)
+            near = rounding_and_digits.round_to_grid(rounding_and_digits.signed_to_units(part), self.window_steps, source)
             near += source.integers_below(self.window, len(part))
             anywhere = source.integers_below(self.grid, len(part))
             uniform = source.coins(self.response.uniform_share, len(part))
@@ -173,8 +173,8 @@ class Piecewise(Mechanism):
     def _build_attacks(self) -> list[HidingPair]:
         """Returns attacks on the two ends where all others hold the first, 0, or a window beside the last."""
         beside = Fraction(max(0, self.grid - 2 * self.window), self.window_steps)
-        units = [0, rounding.RANGE_UNITS // 2, int(beside * rounding.RANGE_UNITS)]
-        return [self._build_attack(rounding.grid_law(unit, self.window_steps)) for unit in dict.fromkeys(units)]
+        units = [0, rounding_and_digits.RANGE_UNITS // 2, int(beside * rounding_and_digits.RANGE_UNITS)]
+        return [self._build_attack(rounding_and_digits.grid_law(unit, self.window_steps)) for unit in dict.fromkeys(units)]
 
     def _build_attack(self, others: dict[int, Fraction]) -> HidingPair:
         """Returns the attack where the others' window begins at these points with these probabilities.
@@ -199,12 +199,12 @@ class Piecewise(Mechanism):
         if self.grid > MAX_TABLE_OUTPUTS:
             raise ValueError(f"Piecewise: a table needs a grid of at most {MAX_TABLE_OUTPUTS}, got {self.grid}.")
         inputs = np.linspace(-1.0, 1.0, TABLE_INPUTS)
-        rows = tuple(self._output_law(unit) for unit in rounding.signed_to_units(inputs).tolist())
+        rows = tuple(self._output_law(unit) for unit in rounding_and_digits.signed_to_units(inputs).tolist())
         return OutputTable(inputs, np.arange(self.grid), rows)
 
     def _output_law(self, unit: int) -> tuple[Fraction, ...]:
         row = [self.response.uniform_share / self.grid] * self.grid
-        for place, chance in rounding.grid_law(unit, self.window_steps).items():
+        for place, chance in rounding_and_digits.grid_law(unit, self.window_steps).items():
             for y in range(place, place + self.window):
                 row[y] += chance * (1 - self.response.uniform_share) / self.window
         return tuple(row)

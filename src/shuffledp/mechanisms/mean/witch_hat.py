@@ -50,7 +50,7 @@ from shuffledp.privacy.metric_space import (
 )
 from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Worst datasets of hats on a line: every pair and every dataset, from pairs as far apart as possible ---
@@ -311,7 +311,7 @@ class HatWeights:
     def number_law(self, unit: int) -> Probabilities:
         """Returns the exact law of the message of one number, in units of 2^-53 of its interval."""
         law = [Fraction(0)] * self.messages
-        for k, chance in rounding.grid_law(unit, self.grid).items():
+        for k, chance in rounding_and_digits.grid_law(unit, self.grid).items():
             law = [p + chance * t / self.total_units for p, t in zip(law, self.weights(k).tolist(), strict=True)]
         return law
 
@@ -382,7 +382,7 @@ class HatLaw(Law):
 
     def attacks(self) -> Sequence[HidingPair]:
         """Returns the attacks on the two ends."""
-        return self.neighbours_between(0, rounding.RANGE_UNITS, far=rounding.RANGE_UNITS).attacks()
+        return self.neighbours_between(0, rounding_and_digits.RANGE_UNITS, far=rounding_and_digits.RANGE_UNITS).attacks()
 
     def other_users(self) -> Sequence[OtherUsers]:
         """Returns pairs as far apart as possible and every dataset; a number is a mixture of two points."""
@@ -429,7 +429,7 @@ class HatLaw(Law):
             return identical_neighbours()
         floor = np.minimum(hat.weights(0), hat.weights(hat.grid)).tolist()
         blanket = [Fraction(unit, hat.total_units) for unit in floor]
-        hiding_laws = [hat.number_law(others) for others in (far, rounding.RANGE_UNITS // 2)]
+        hiding_laws = [hat.number_law(others) for others in (far, rounding_and_digits.RANGE_UNITS // 2)]
         attacks = [build_attack(RationalClasses.from_laws(*laws, hiding)) for hiding in hiding_laws]
         return neighbours_from_pair(RationalClasses.from_laws(*laws, blanket), attacks)
 
@@ -473,9 +473,9 @@ class WitchHatEstimator(Estimator):
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        units = rounding.interval_to_units(values, -self.half_width, self.half_width)
-        whole, left = rounding.grid_position(units, self.hat.grid)
-        up = left / rounding.RANGE_UNITS
+        units = rounding_and_digits.interval_to_units(values, -self.half_width, self.half_width)
+        whole, left = rounding_and_digits.grid_position(units, self.hat.grid)
+        up = left / rounding_and_digits.RANGE_UNITS
         mean = whole + up - self.hat.grid / 2
         spread = self._second_moment(mean**2 + up * (1 - up)) - mean**2
         return np.array([spread.mean() * self._step**2 / len(up)])
@@ -552,7 +552,7 @@ class WitchHat(Mechanism, HasNeighbours):
     epsilon: float = field(metadata=checked(check_largest_distance))
     half_width: float = field(default=1.0, metadata=checked(validation.positive_finite))
     scale: float = field(default=1.0, metadata=checked(validation.positive_finite))
-    grid: int = field(default=256, metadata=checked(rounding.check_grid_size, at_least=1))
+    grid: int = field(default=256, metadata=checked(rounding_and_digits.check_grid_size, at_least=1))
 
     name = "witch-hat"
     task = "mean"
@@ -602,19 +602,19 @@ class WitchHat(Mechanism, HasNeighbours):
         return WitchHatEstimator(self.hat, self.half_width)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        return self.hat.draw(rounding.round_to_grid(self._units(values), self.grid, source), source)
+        return self.hat.draw(rounding_and_digits.round_to_grid(self._units(values), self.grid, source), source)
 
     def _units(self, values: Floats) -> Integers:
-        return rounding.interval_to_units(values, -self.half_width, self.half_width)
+        return rounding_and_digits.interval_to_units(values, -self.half_width, self.half_width)
 
     def neighbours_within(self, diameter: float) -> Neighbours:
         size = validation.positive_finite("WitchHat", "diameter", diameter, up=True)
-        return self.law.neighbours_within(rounding.max_steps_apart(size, -self.half_width, self.half_width, self.grid))
+        return self.law.neighbours_within(rounding_and_digits.max_steps_apart(size, -self.half_width, self.half_width, self.grid))
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
         numbers = self.check([first, second])
         a, b = self._units(numbers).tolist()
-        return self.law.neighbours_between(a, b, far=0 if sum(numbers.tolist()) > 0 else rounding.RANGE_UNITS)
+        return self.law.neighbours_between(a, b, far=0 if sum(numbers.tolist()) > 0 else rounding_and_digits.RANGE_UNITS)
 
     def table(self) -> OutputTable:
         if self.hat.messages > MAX_TABLE_MESSAGES:

@@ -17,7 +17,6 @@ from shuffledp.mechanisms.base.domain import InputDomain, check_interval, check_
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import UnitTable
-from shuffledp.mechanisms.custom import TableEstimator, TableProposal
 from shuffledp.mechanisms.metric.exponential import (
     MAX_DISTANCE,
     RATIO_BITS,
@@ -29,6 +28,7 @@ from shuffledp.mechanisms.metric.exponential import (
     round_to_units,
     units_per_weight,
 )
+from shuffledp.mechanisms.table_and_density import TableEstimator, TableProposal
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix, Neighbours
 from shuffledp.privacy.randomizer import HasNeighbours

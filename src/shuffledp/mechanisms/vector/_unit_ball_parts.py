@@ -25,7 +25,7 @@ from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse
 from shuffledp.numerics.intervals import float_above
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import normals_from_words
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -78,7 +78,7 @@ def split_directions(vectors: Floats) -> tuple[Floats, Floats]:
 def draw_directions(vectors: Floats, source: RandomSource) -> Floats:
     """Draws the direction of each vector, or the opposite one, so that the mean is the vector."""
     unit, length = split_directions(vectors)
-    ahead = rounding.coins(rounding.signed_to_units(length), source)
+    ahead = rounding_and_digits.coins(rounding_and_digits.signed_to_units(length), source)
     return np.asarray(unit * np.where(ahead, 1.0, -1.0)[:, None])
 
 

@@ -23,7 +23,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import UniformProposal
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling import bit_codes, rounding
+from shuffledp.sampling import bits_and_subsets, rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Estimator and law of messages that are signs ---
@@ -96,7 +96,7 @@ class SignVectorEstimator(SignEstimator):
 
     def accumulate(self, messages: Array) -> Array:
         """Returns the sum of the signs of each coordinate."""
-        return np.asarray(2 * bit_codes.column_sums(messages, self.dimension) - len(messages))
+        return np.asarray(2 * bits_and_subsets.column_sums(messages, self.dimension) - len(messages))
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class SignVectors:
 
     def round_to_signs(self, values: Array, source: RandomSource) -> Bytes:
         """Rounds each coordinate to a sign of the same mean."""
-        return self.pack(rounding.coins(rounding.signed_to_units(values), source))
+        return self.pack(rounding_and_digits.coins(rounding_and_digits.signed_to_units(values), source))
 
     def inner_products(self, drawn: Bytes, own: Bytes) -> Integers:
         """Returns t·v for each row."""
@@ -407,9 +407,9 @@ class Harmony(Mechanism):
         """Returns one message 2·coordinate + sign per user."""
         users = len(values)
         chosen = source.integers_below(self.dimension, users)
-        units = rounding.signed_to_units(values[np.arange(users), chosen])
+        units = rounding_and_digits.signed_to_units(values[np.arange(users), chosen])
         fair = source.integers_below(2, users).astype(np.bool_)
-        sign = np.where(source.coins(self.response.uniform_share, users), fair, rounding.coins(units, source))
+        sign = np.where(source.coins(self.response.uniform_share, users), fair, rounding_and_digits.coins(units, source))
         return np.asarray(2 * chosen + sign)
 
     def table(self) -> OutputTable:

@@ -46,7 +46,7 @@ from shuffledp.privacy.randomizer import (
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.noise import normals
 from shuffledp.sampling.random_sources import RandomSource
-from shuffledp.sampling.rounding import NOISE_VARIANCE, round_with_noise
+from shuffledp.sampling.rounding_and_digits import NOISE_VARIANCE, round_with_noise
 
 # --- The worst dataset ---
 

@@ -32,9 +32,9 @@ from shuffledp.mechanisms.vector._unit_ball_parts import (
 from shuffledp.numerics.intervals import float_below, integer_below, precision, to_rational
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, ListedOtherUsers, MessageClass, OtherUsers
 from shuffledp.sampling import random_sources
-from shuffledp.sampling.geometry import Cap
 from shuffledp.sampling.random_sources import RandomSource
-from shuffledp.sampling.rounding import NOISE_VARIANCE, ROUNDING_VARIANCE, round_with_noise
+from shuffledp.sampling.rounding_and_digits import NOISE_VARIANCE, ROUNDING_VARIANCE, round_with_noise
+from shuffledp.sampling.spherical_caps_and_frames import Cap
 
 # --- Worst datasets of spherical caps: triples of caps that meet two by two and never all three ---
 #

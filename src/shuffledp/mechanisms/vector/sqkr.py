@@ -24,9 +24,9 @@ from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelRespons
 from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, UnitBall
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
-from shuffledp.sampling import rounding
-from shuffledp.sampling.geometry import HadamardFrame
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
+from shuffledp.sampling.spherical_caps_and_frames import HadamardFrame
 
 MAX_SIGNS = 24
 MAX_TABLE_MESSAGES = 1000
@@ -272,7 +272,7 @@ class SQKR(Mechanism):
         size = float(np.abs(shares).max() / self.frame_coefficients.limit)
         if not within.all() or float(np.abs(shares).min() / self.frame_coefficients.limit) != size or size > 1:
             return
-        agree = Fraction(int(rounding.signed_to_units(np.array([size]))[0]), rounding.RANGE_UNITS)
+        agree = Fraction(int(rounding_and_digits.signed_to_units(np.array([size]))[0]), rounding_and_digits.RANGE_UNITS)
         first, second, none = (self._agreement_law(chance) for chance in (agree, 1 - agree, Fraction(1, 2)))
         yield exact_pair(list(zip(first, second, none, strict=True)), symmetric=True)
         yield exact_pair(list(zip(first, second, first, strict=True)), symmetric=False)
@@ -302,7 +302,7 @@ class SQKR(Mechanism):
         users, count = len(values), self.sign_count
         chosen = self._draw_distinct_coefficients(source, users)
         shares = np.take_along_axis(self.frame_coefficients.coefficients(values), chosen, axis=1)
-        own = rounding.coins(rounding.signed_to_units(shares), source)
+        own = rounding_and_digits.coins(rounding_and_digits.signed_to_units(shares), source)
         fair = source.integers_below(2, users * count).reshape(users, count).astype(np.bool_)
         uniform = source.coins(self.response.uniform_share, users)[:, None]
         return np.asarray(2 * chosen + np.where(uniform, fair, own))
@@ -328,7 +328,7 @@ class SQKR(Mechanism):
         messages = list(_all_messages(size, count))
         rows = []
         for shares in self.frame_coefficients.coefficients(inputs):
-            plus = [Fraction(int(unit), rounding.RANGE_UNITS) for unit in rounding.signed_to_units(shares)]
+            plus = [Fraction(int(unit), rounding_and_digits.RANGE_UNITS) for unit in rounding_and_digits.signed_to_units(shares)]
             rows.append(tuple(self._chance(plus, message) for message in messages))
         return OutputTable(inputs, np.array(messages), tuple(rows))
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.correlated_noise.cancelling_noise import CancellingNoise
+from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import CancellingNoise
 from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import MixDUMP, PureDUMP
 from shuffledp.mechanisms.frequency.local_hash import LocalHash

@@ -35,7 +35,7 @@ from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.dominating_pairs import Classes, ExactClass, HidingPair, MessageClass
 from shuffledp.privacy.randomizer import HasTails, Randomizer, ValueObject
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Estimator: counts of inputs by weighted least squares ---
@@ -291,8 +291,8 @@ class PointProposal(TailedProposal):
     high: float
 
     def draw_latent_inputs(self, values: Array, source: RandomSource) -> Array:
-        units = rounding.interval_to_units(values, self.low, self.high)
-        return rounding.round_to_grid(units, self.table.inputs - 1, source)
+        units = rounding_and_digits.interval_to_units(values, self.low, self.high)
+        return rounding_and_digits.round_to_grid(units, self.table.inputs - 1, source)
 
     def row_numbers(self, values: Array) -> Integers:
         return values

@@ -33,7 +33,7 @@ from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import bit_codes
+from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Binary counters, one for each option ---
@@ -196,7 +196,7 @@ class CoinCounters:
             own, part = values[start : start + step], messages[start : start + step]
             part[:, :, 0] += self.input_bits(own)
             hiding = part[:, :, 1:]
-            coins = bit_codes.unpack_bits(bit_codes.coin_rows(source, self.heads, 1, hiding.size), hiding.size)
+            coins = bits_and_subsets.unpack_bits(bits_and_subsets.coin_rows(source, self.heads, 1, hiding.size), hiding.size)
             hiding += coins.reshape(hiding.shape)
         return messages.reshape(-1)
 

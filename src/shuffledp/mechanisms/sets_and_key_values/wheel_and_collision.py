@@ -26,7 +26,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.support_counts import SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.mechanisms.frequency.unary_encoding import UnaryBits, UnaryLaw
-from shuffledp.mechanisms.key_value import (
+from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import (
     EMPTY_KEY,
     KeyValueEstimator,
     KeyValuePairs,
@@ -36,7 +36,7 @@ from shuffledp.mechanisms.key_value import (
 )
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.hashing import LinearHash, best_buckets, best_prime, check_prime_buckets, prime_at_least
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -265,10 +265,10 @@ class ArcResponse:
 
     def draw(self, points: Array, source: RandomSource) -> Array:
         """Draws the messages of users who hold these rows of points."""
-        result = np.empty((len(points), self.hashing.width + 1), dtype=rounding.number_type(self.places))
+        result = np.empty((len(points), self.hashing.width + 1), dtype=rounding_and_digits.number_type(self.places))
         for start in range(0, len(points), MAX_BLOCK_USERS):
             own = points[start : start + MAX_BLOCK_USERS]
-            seeds = rounding.draw(source, self.places, len(own), self.hashing.width)
+            seeds = rounding_and_digits.draw(source, self.places, len(own), self.hashing.width)
             result[start : start + len(own), :-1] = seeds
             result[start : start + len(own), -1] = self.draw_place(self.hashing.evaluate(seeds, own), source)
         return result
@@ -349,7 +349,7 @@ class ArcResponse:
     def all_messages(self) -> Array:
         """Returns every message, for small instances."""
         rows = list(product(range(self.places), repeat=self.hashing.width + 1))
-        return np.array(rows, dtype=rounding.number_type(self.places))
+        return np.array(rows, dtype=rounding_and_digits.number_type(self.places))
 
     def law_of(self, points: Iterable[int]) -> tuple[Fraction, ...]:
         """Returns the probability of every message for a user who holds these points, from the definition."""
@@ -375,17 +375,17 @@ class DigitEncoding(Encoding):
 
     @property
     def bits(self) -> int:
-        return rounding.encoded_bits(self.base, self.digits)
+        return rounding_and_digits.encoded_bits(self.base, self.digits)
 
     @property
     def expected_format(self) -> str:
         return f"messages below {self.base}^{self.digits}"
 
     def pack(self, messages: Array) -> Bytes:
-        return rounding.pack(messages, self.base)
+        return rounding_and_digits.pack(messages, self.base)
 
     def decode_rows(self, rows: Bytes) -> tuple[Array, ValidRows]:
-        return rounding.unpack(rows, self.base, self.digits)
+        return rounding_and_digits.unpack(rows, self.base, self.digits)
 
 
 # --- Wheel ---

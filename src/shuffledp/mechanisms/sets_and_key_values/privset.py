@@ -22,7 +22,7 @@ from shuffledp.mechanisms.frequency.subset_selection import (
     choose_size,
     contains_user_option,
 )
-from shuffledp.sampling import bit_codes
+from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.random_sources import RandomSource
 
 
@@ -117,12 +117,12 @@ class PrivSet(Mechanism):
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         truthful = ~source.coins(self.response.uniform_share, len(values))
-        result = np.empty((len(values), self.subset_size), dtype=bit_codes.number_type(self.options))
+        result = np.empty((len(values), self.subset_size), dtype=bits_and_subsets.number_type(self.options))
         waiting = np.arange(len(values))
         while waiting.size:
             remaining = []
-            for start in range(0, len(waiting), bit_codes.MAX_USERS):
-                part = waiting[start : start + bit_codes.MAX_USERS]
+            for start in range(0, len(waiting), bits_and_subsets.MAX_USERS):
+                part = waiting[start : start + bits_and_subsets.MAX_USERS]
                 result[part], rejected = self._draw(values[part], truthful[part], source)
                 remaining.append(part[rejected])
             waiting = np.concatenate(remaining)
@@ -139,7 +139,7 @@ class PrivSet(Mechanism):
         around = self.items * self.subset_size < self.options
         picks = source.integers_below(self.items, len(own)) if around else np.zeros(len(own), dtype=np.int64)
         pivots = own[np.arange(len(own)), picks]
-        rows = bit_codes.draw(source, self.options, self.subset_size, pivots, truthful & around)
+        rows = bits_and_subsets.draw(source, self.options, self.subset_size, pivots, truthful & around)
         first = _find_first_shared_option(rows, own.astype(rows.dtype))
         return rows, truthful & (first != picks if around else first == self.items)
 

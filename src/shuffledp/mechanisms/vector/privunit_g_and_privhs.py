@@ -28,8 +28,8 @@ from shuffledp.mechanisms.vector._unit_ball_parts import (
 from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
 from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.sampling import random_sources
-from shuffledp.sampling.geometry import Cap
 from shuffledp.sampling.random_sources import RandomSource
+from shuffledp.sampling.spherical_caps_and_frames import Cap
 
 # --- PrivHS: a point of the sphere on the user's side ---
 

@@ -25,7 +25,7 @@ from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelRespons
 from shuffledp.numerics.intervals import float_above, float_below, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, ListedOtherUsers, OtherUsers, exact_pair, worst_user_pairs
 from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.sampling import rounding
+from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Key–value pairs: input domain and estimator ---
@@ -171,13 +171,13 @@ def _check_pairs(who: str, values: Any) -> Floats:
 
 def draw_positive_signs(values: Floats, source: RandomSource) -> Bools:
     """Draws, for each value v, True (+1) with probability exactly (1 + v)/2, where v is a multiple of 2^-52."""
-    return rounding.coins(rounding.signed_to_units(values), source)
+    return rounding_and_digits.coins(rounding_and_digits.signed_to_units(values), source)
 
 
 def exact_value(value: float) -> Fraction:
     """Returns the value as executed, a multiple of 2^-52."""
-    units = rounding.signed_to_units(np.array([value]))
-    return Fraction(2 * int(units[0]), rounding.RANGE_UNITS) - 1
+    units = rounding_and_digits.signed_to_units(np.array([value]))
+    return Fraction(2 * int(units[0]), rounding_and_digits.RANGE_UNITS) - 1
 
 
 def iterate_pair_sets(keys: int, most: int, width: int, *values: float) -> Iterator[Array]:

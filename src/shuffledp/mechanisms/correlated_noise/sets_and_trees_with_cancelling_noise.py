@@ -27,7 +27,7 @@ from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability
 from shuffledp.mechanisms.base.message_plan import SharedNoise
 from shuffledp.mechanisms.base.value_tree import ValueTree
-from shuffledp.mechanisms.correlated_noise.cancelling_noise import (
+from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import (
     MAX_OPTIONS,
     MAX_RATE,
     MAX_SHAPE,
