@@ -19,7 +19,7 @@ import numpy as np
 import shuffledp as sdp
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.simulation import SearchOutcome, simulate_searches
-from shuffledp.sampling.bits_and_subsets import ConcatenatedTexts
+from shuffledp.sampling.prefix_codes import ConcatenatedTexts
 from shuffledp.tasks.heavy_hitters import SearchTask
 from shuffledp.tasks.heavy_hitters_search import SimulatedUsers, build_simulated_users
 

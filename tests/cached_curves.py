@@ -11,7 +11,8 @@ import pytest
 
 from shuffledp.certificates.certify import ClaimRequest
 from shuffledp.certificates.evidence import MechanismEvidence
-from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
+from shuffledp.privacy.attacks import AttackCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from tests import shared_results
 
 Key = Callable[..., Hashable]

@@ -18,8 +18,8 @@ from shuffledp.mechanisms.base.encoding import Encoding
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, RangeQueryCapability
+from shuffledp.mechanisms.base.table_mechanism import TableMechanism
 from shuffledp.mechanisms.catalogue import WRAPPERS, all_mechanisms
-from shuffledp.mechanisms.table_and_density import TableMechanism
 from shuffledp.privacy.randomizer import CAPABILITIES
 
 ROOT = Path(sdp.__file__).parent

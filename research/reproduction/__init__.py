@@ -19,7 +19,7 @@ from research.reproduction.results import (
     Sheet as Sheet,
     draw_charts,
 )
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 
 ITEMS: tuple[ReproducedItem, ...] = (
     variation_ratio_tables.TABLES_1_5_6,

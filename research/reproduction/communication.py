@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from research.reproduction.results import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.base.mechanism import Mechanism

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from research.reproduction.results import ATTACK, COLUMNS, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.randomized_response import KRR

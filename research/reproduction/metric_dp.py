@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from research.reproduction.results import ATTACK, PRINTED, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver, largest_uniform_distance
-from shuffledp.bounds.metric_amplification import AmplifiedMetric, find_amplification, lower_bound
+from shuffledp.bounds.metric_amplification import AmplifiedMetric, find_amplification
+from shuffledp.bounds.metric_comparison import lower_bound
 from shuffledp.privacy.metric_space import DistanceMatrix
 
 # --- Figure 13: an amplified distance as the other inputs move away ---

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp as sdp
-from shuffledp.bounds.blanket import has_tails
+from shuffledp.bounds.tail_truncation import has_tails
 from shuffledp.certificates.evidence import describe_randomizer
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism

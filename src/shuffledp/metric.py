@@ -4,10 +4,12 @@ from shuffledp.bounds.local_metric_solver import LocalMetric as LocalMetric, Loc
 from shuffledp.bounds.metric_amplification import (
     Amplification as Amplification,
     AmplifiedMetric as AmplifiedMetric,
-    ComparedPair as ComparedPair,
     MechanismMetric as MechanismMetric,
-    compare_pairs as compare_pairs,
     find_amplification as find_amplification,
+)
+from shuffledp.bounds.metric_comparison import (
+    ComparedPair as ComparedPair,
+    compare_pairs as compare_pairs,
     lower_bound as lower_bound,
 )
 from shuffledp.privacy.metric_space import (

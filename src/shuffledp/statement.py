@@ -15,11 +15,10 @@ from pathlib import Path
 from flint import arb
 
 from shuffledp._core import __version__, formatting, validation
+from shuffledp._core.base_classes import PrintableResult, Row
 from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
-    PrintableResult,
-    Row,
     format_epsilon_equation,
     format_exact,
     format_percentage,

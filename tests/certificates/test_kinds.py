@@ -20,7 +20,7 @@ from shuffledp_verify.worst_dataset import MAX_EXHAUSTIVE_USERS, decide_binary, 
 import shuffledp as sdp
 from shuffledp.certificates.certify import certify
 from shuffledp.certificates.claim import Claim, parse_mechanism_claim, verify
-from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import CancellingNoiseLoss
+from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import CancellingNoiseLoss
 from tests.cli import run
 
 Document = dict[str, Any]

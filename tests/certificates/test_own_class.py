@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shuffledp.mechanisms.table_and_density import TableMechanism
+from shuffledp.mechanisms.base.table_mechanism import TableMechanism
 from shuffledp.mechanisms.base.table_law import UnitTable
 """
 HALF = """

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, functions as F
 import shuffledp as sdp
 from shuffledp.collection import batch_processing
 from shuffledp.planning.plan import Plan
-from shuffledp.spark import cluster_files as cluster_file, frames
+from shuffledp.spark import cluster_files as cluster_file, worker_tasks
 from shuffledp.spark.engine import Spark
 from shuffledp.spark.frames import FrameTable
 from tests.collection import build_batch_spec, standalone_cluster
@@ -50,7 +50,7 @@ def can_see_driver_files(engine: Spark, room: Path) -> list[bool]:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"there": [os.path.exists(path)]})
 
-    rows = frames.map_batches(engine.session.range(2), run, "there boolean").collect()
+    rows = worker_tasks.map_batches(engine.session.range(2), run, "there boolean").collect()
     return [os.path.exists(path), any(row[0] for row in rows)]
 
 
@@ -139,9 +139,9 @@ def _java_parent(process: int) -> int:
 def run_interrupted(plan: Plan, frame: DataFrame, scene: TaskScenario) -> DataFrame:
     """The messages of rows known by their key, by tasks to which something happens."""
     column = plan.column("value")
-    work = frames.build_encode_task(batch_processing.Encoder(column, KEY), True)
+    work = worker_tasks.build_encode_task(batch_processing.Encoder(column, KEY), True)
     rows = FrameTable(frame, ("id",)).identify_rows(column)
-    return frames.map_batches(rows, scene.wrap_task(work), frames.MESSAGES_SCHEMA)
+    return worker_tasks.map_batches(rows, scene.wrap_task(work), worker_tasks.MESSAGES_SCHEMA)
 
 
 def hash_shuffled_files(engine: Spark, plan: Plan, messages: DataFrame, address: Path) -> dict[str, str]:

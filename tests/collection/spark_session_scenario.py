@@ -23,7 +23,7 @@ from shuffledp.collection.engine import EngineError, open_engine
 from shuffledp.collection.input.files import FileTable
 from shuffledp.planning.plan import Plan
 from shuffledp.spark.engine import Spark, _build_encode_task
-from shuffledp.spark.frames import map_batches
+from shuffledp.spark.worker_tasks import map_batches
 from tests.collection import build_batch_spec, spark_block_client
 
 KEY = bytes.fromhex("5ec7e7" * 10 + "0123")

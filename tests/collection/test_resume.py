@@ -26,7 +26,7 @@ from shuffledp.collection.job import Job, JobArguments
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
 from shuffledp.spark.engine import Spark, _build_encode_task
-from shuffledp.spark.frames import map_batches
+from shuffledp.spark.worker_tasks import map_batches
 from tests.collection import (
     build_batch_spec,
     expected_messages,

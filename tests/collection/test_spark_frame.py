@@ -25,7 +25,8 @@ from shuffledp.sampling.random_sources import KeyedSource
 from shuffledp.spark import exact_shuffle, frames as message_frame
 from shuffledp.spark.collection import METADATA_KEY
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.frames import BUCKET_COUNT, FrameTable
+from shuffledp.spark.frames import FrameTable
+from shuffledp.spark.repeatable_rows import BUCKET_COUNT
 from tests.collection import (
     FRAME_ROWS as ROWS,
     expected_messages,
@@ -339,6 +340,8 @@ def test_a_session_that_leaks_gets_no_secret(
     spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same demand as for the engine."""
-    monkeypatch.setattr("shuffledp.spark.secure_session.find_missing_settings", lambda _: {"spark.authenticate": "true"})
+    monkeypatch.setattr(
+        "shuffledp.spark.secure_session.find_missing_settings", lambda _: {"spark.authenticate": "true"}
+    )
     with pytest.raises(EngineError, match=r"spark\.authenticate=true"):
         sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value")

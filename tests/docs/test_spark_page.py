@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp.spark import frames
-from shuffledp.spark.frames import BUCKET_COUNT
+from shuffledp.spark.repeatable_rows import BUCKET_COUNT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
 

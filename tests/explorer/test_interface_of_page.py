@@ -15,7 +15,7 @@ from urllib.request import Request
 import pytest
 
 import shuffledp
-from shuffledp.explorer import requests
+from shuffledp.explorer import snippets
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS
 from shuffledp.explorer.server import PAGE_DIRECTORY
 from tests.cli import run
@@ -130,12 +130,12 @@ def test_python_lines_of_the_other_questions() -> None:
     """Compared bounds and attack risk are lines that run, too."""
     for operation, more in (("compare", {}), ("tradeoff", {"fpr": [0.1]})):
         given = {**KRR, "users": 1000, **more} | ({} if operation == "tradeoff" else {"delta": 1e-6})
-        text = requests.format_python(operation, given)
-        assert text.startswith(requests.IMPORT_LINE)
+        text = snippets.format_python(operation, given)
+        assert text.startswith(snippets.IMPORT_LINE)
         compile(text, operation, "exec")
     assert (
-        requests.format_python("verify", {})
-        == requests.format_python("amplify", {"mechanism": "padded-exponential", "delta": 0.1})
+        snippets.format_python("verify", {})
+        == snippets.format_python("amplify", {"mechanism": "padded-exponential", "delta": 0.1})
         == ""
     )
 
@@ -200,13 +200,13 @@ def test_python_lines_of_plans(server: PageServer, given: dict[str, Any], capsys
 
 def test_python_lines_of_rounds_of_a_crowd() -> None:
     """They compose as many rounds as are asked for."""
-    assert "sdp.compose(curve.group_curve(one), 2).epsilon(" in requests.format_python("crowd", CROWDS[-1])
+    assert "sdp.compose(curve.group_curve(one), 2).epsilon(" in snippets.format_python("crowd", CROWDS[-1])
 
 
 def test_python_lines_of_an_infinite_number() -> None:
     """JSON has no infinity, but 1e999 is read as one."""
     given = {"p": float("inf"), "beta": 1, "q": 16, "users": 100, "delta": 1e-6}
-    assert 'sdp.VariationRatio(p=float("inf"), beta=1, q=16)' in requests.format_python("amplify", given)
+    assert 'sdp.VariationRatio(p=float("inf"), beta=1, q=16)' in snippets.format_python("amplify", given)
 
 
 REFUSED = [

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from shuffledp.collection.job import Job, JobArguments
-from shuffledp.explorer import workers
+from shuffledp.explorer import watched_directories
 from tests.service import create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler
 
@@ -16,12 +16,12 @@ def test_a_round_tells_its_count_once_it_is_mixed(tmp_path: Path) -> None:
     shuffler = Shuffler(tmp_path, create_campaign(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0, 1] * (USERS // 2)):
         assert shuffler.post(report)
-    (campaign,) = workers.describe_directory(shuffler.paths.state)["campaigns"]
+    (campaign,) = watched_directories.describe_directory(shuffler.paths.state)["campaigns"]
     assert campaign["id"] == shuffler.campaign.id
     assert campaign["rounds_told"] == [{"round": 1, "state": "open", "closes": NOW + 3600}]
     assert (campaign["planned"], campaign["minimum"]) == (USERS, 30)
     shuffler.turn()
-    (campaign,) = workers.describe_directory(shuffler.paths.state)["campaigns"]
+    (campaign,) = watched_directories.describe_directory(shuffler.paths.state)["campaigns"]
     assert campaign["rounds_told"][0]["users"] == USERS
     shuffler.store.close()
 
@@ -34,7 +34,7 @@ def test_a_collection_tells_its_step_and_not_its_rows(tmp_path: Path) -> None:
     for made in (None, job.encoded_directory, job.shuffled_directory, job.release_directory):
         if made is not None:
             made.mkdir()
-        told = workers.describe_directory(out)
+        told = watched_directories.describe_directory(out)
         steps.append(told["steps"][told["step"]])
         assert "users" not in told
         assert "38" not in json.dumps({name: value for name, value in told.items() if name != "conditions"})
@@ -43,7 +43,10 @@ def test_a_collection_tells_its_step_and_not_its_rows(tmp_path: Path) -> None:
 
 def test_a_finished_collection_tells_what_it_released(collected: Path) -> None:
     """Users, estimates and the certified guarantee, as its report has them."""
-    told, report = workers.describe_directory(collected), json.loads((collected / "report.json").read_text("utf-8"))
+    told, report = (
+        watched_directories.describe_directory(collected),
+        json.loads((collected / "report.json").read_text("utf-8")),
+    )
     assert told["steps"][told["step"]] == "released"
     assert (told["users"], told["guarantee"]) == (300, report["guarantee"])
     assert told["estimates"] == report["estimates"]
@@ -51,8 +54,8 @@ def test_a_finished_collection_tells_what_it_released(collected: Path) -> None:
 
 def test_another_directory_is_a_sentence(tmp_path: Path) -> None:
     """Which names no more than the directory."""
-    assert workers.describe_directory(tmp_path)["problem"].startswith(
+    assert watched_directories.describe_directory(tmp_path)["problem"].startswith(
         "web: expected a directory of `shuffledp collect`"
     )
     (tmp_path / "report.json").write_text("{}", "utf-8")
-    assert workers.describe_directory(tmp_path)["kind"] == "unknown"
+    assert watched_directories.describe_directory(tmp_path)["kind"] == "unknown"

@@ -12,16 +12,15 @@ from mpmath import mp
 from scipy import stats
 
 import shuffledp as sdp
-from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import (
-    CancellingNoiseLaw,
-    CancellingNoiseLoss,
-    NoiseShare,
+from shuffledp.mechanisms.correlated_noise.cancelling_noise_design import (
     _geometric_sums,
     approximate_delta,
     design_noise,
     find_smallest_pairs,
     rate_from_deviation,
 )
+from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import CancellingNoiseLaw, CancellingNoiseLoss
+from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import NoiseShare
 from shuffledp.privacy.privacy_loss import ApproximateLoss
 from shuffledp.sampling.random_sources import SeededSource
 from tests.oracle import cancelling_noise

@@ -20,7 +20,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.base.seed_compression import SeedLaw
 from shuffledp.mechanisms.base.table_law import UnitTable
-from shuffledp.mechanisms.table_and_density import TableProposal
+from shuffledp.mechanisms.base.table_mechanism import TableProposal
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.sampling import rounding_and_digits

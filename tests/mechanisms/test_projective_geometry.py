@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry, best_base
+from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry, ProjectiveSpace, best_base
 from shuffledp.sampling.hashing import is_prime
-from shuffledp.sampling.spherical_caps_and_frames import ProjectiveSpace
 from tests.mechanisms.test_own_region import divergence
 
 SPACES = [(2, 2), (2, 4), (3, 3), (5, 2), (5, 3), (7, 3), (3, 5)]

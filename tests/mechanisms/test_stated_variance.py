@@ -16,8 +16,8 @@ from scipy.stats import binom
 import shuffledp as sdp
 from shuffledp._core.validation import Array, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.table_mechanism import TableEstimator
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.table_and_density import TableEstimator
 from tests.oracle import exact_enumeration
 
 FALSE_ALARM = 1e-7

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
+from shuffledp.mechanisms.base.subset_messages import _total_variance
 from shuffledp.mechanisms.frequency.randomized_response import KRR
-from shuffledp.mechanisms.frequency.subset_selection import Subset, _total_variance
+from shuffledp.mechanisms.frequency.subset_selection import Subset
 
 
 @pytest.mark.parametrize(("options", "size"), [(2, 1), (5, 2), (7, 3), (6, 5), (128, 34)])

@@ -16,15 +16,14 @@ from shuffledp.bounds.metric_amplification import (
     Corollary1,
     Corollary2,
     ExactClone,
-    LineLaplaceNoise,
     MechanismMetric,
     MetricVariationRatio,
-    PlanarLaplaceNoise,
     Theorem1,
     UniformCorollary2,
     all_amplifications,
     find_amplification,
 )
+from shuffledp.bounds.metric_noise import LineLaplaceNoise, PlanarLaplaceNoise
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.metric.exponential import PaddedExponential
 from shuffledp.privacy.metric_space import Box, DistanceMatrix, Segment

@@ -7,19 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from shuffledp.bounds.local_metric_solver import DistanceSearch
+from shuffledp.bounds.local_metric_solver import DistanceSearch, PairProofs
 from shuffledp.bounds.metric_amplification import (
-    AnyNoise,
-    LineLaplaceNoise,
-    MetricNoise,
     MetricVariationRatio,
     PairDistanceArrays,
-    PairProofs,
-    PlanarLaplaceNoise,
-    WitchHatNoise,
     all_amplifications,
     clone_sums,
 )
+from shuffledp.bounds.metric_noise import AnyNoise, LineLaplaceNoise, MetricNoise, PlanarLaplaceNoise, WitchHatNoise
 from shuffledp.privacy.metric_space import DistanceMatrix
 
 USERS, DELTA = 20_000, 1e-6

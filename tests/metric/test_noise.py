@@ -10,13 +10,11 @@ import pytest
 from scipy.integrate import quad
 
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver
-from shuffledp.bounds.metric_amplification import (
-    AmplifiedMetric,
+from shuffledp.bounds.metric_amplification import AmplifiedMetric, MetricVariationRatio, MetricWorstDataset
+from shuffledp.bounds.metric_noise import (
     AnyNoise,
     LineLaplaceNoise,
     MetricNoise,
-    MetricVariationRatio,
-    MetricWorstDataset,
     PlanarLaplaceNoise,
     WitchHatNoise,
     find_noise,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver, largest_uniform_distance, select_pareto_set
 from shuffledp.bounds.metric_amplification import (
@@ -21,9 +21,9 @@ from shuffledp.bounds.metric_amplification import (
     Corollary1,
     ExactClone,
     MetricVariationRatio,
-    PlanarLaplaceNoise,
     UniformCorollary2,
 )
+from shuffledp.bounds.metric_noise import PlanarLaplaceNoise
 from shuffledp.mechanisms.metric.exponential import PaddedExponential
 from shuffledp.privacy.metric_space import DistanceMatrix
 

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import LossAtoms, bound_sum_profile
+from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import LossAtoms, bound_sum_profile
 
 
 def double_sum(first: LossAtoms, second: LossAtoms, x: float) -> float:

@@ -17,8 +17,8 @@ from shuffledp.planning.mechanism_calibration import Rejection
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.planner import plan
 from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
-from shuffledp.planning.ranking_text import guarantee_at_turnout, reduced_turnout_guarantees
 from shuffledp.planning.simulation import simulate
+from shuffledp.planning.turnout import guarantee_at_turnout, reduced_turnout_guarantees
 from shuffledp.statement import NONRESPONSE_CONDITION
 from shuffledp.tasks import Frequency
 from tests.planning.goals import small_goal

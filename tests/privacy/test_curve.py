@@ -15,7 +15,8 @@ from mpmath import mp
 from shuffledp import BoundValue, PrivacyCurve, VariationRatio, amplify
 from shuffledp._core.errors import NotApplicable
 from shuffledp.numerics.intervals import precision
-from shuffledp.privacy.curve import AttackCurve, ClosedFormCurve, ClosedFormDeltaCurve, CurveSource, NumericCurve
+from shuffledp.privacy.attacks import AttackCurve
+from shuffledp.privacy.curve import ClosedFormCurve, ClosedFormDeltaCurve, CurveSource, NumericCurve
 from shuffledp.privacy.dominating_pairs import exact_pair
 
 SETTINGS: dict[str, VariationRatio] = {

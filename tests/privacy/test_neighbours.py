@@ -15,7 +15,7 @@ from shuffledp.mechanisms.mean.witch_hat import WitchHat
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy import metric_space
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
-from shuffledp.privacy.metric_space import (
+from shuffledp.privacy.neighbours import (
     build_attack,
     identical_neighbours,
     neighbours_from_pair,

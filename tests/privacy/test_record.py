@@ -14,13 +14,13 @@ from flint import arb, fmpq
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
-from shuffledp.bounds.metric_amplification import build_attack_pair
+from shuffledp.bounds.metric_comparison import build_attack_pair
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.numerics.intervals import precision
-from shuffledp.privacy.curve import AttackCurve
+from shuffledp.privacy.attacks import AttackCurve
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
-from shuffledp.privacy.metric_space import build_attack, neighbours_from_pair
+from shuffledp.privacy.neighbours import build_attack, neighbours_from_pair
 from shuffledp.privacy.noisy_gradient_step import LeastSquares, NoisyStep
 
 USERS, DELTA = 25, 1e-6

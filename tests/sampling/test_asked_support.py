@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveSpace
 from shuffledp.sampling import bits_and_subsets as combination, hashing
 from shuffledp.sampling.hashing import (
     CIRCLES,
@@ -16,7 +17,6 @@ from shuffledp.sampling.hashing import (
     supports,
 )
 from shuffledp.sampling.random_sources import SeededSource
-from shuffledp.sampling.spherical_caps_and_frames import ProjectiveSpace
 
 FIELDS = [
     (2, 48, 1), (3, 31, 1), (3, 2, 2), (7, 17, 1), (13, 3, 5), (53, 9, 1), (1009, 5, 1), (4093, 4, 1), (8191, 4, 1),

@@ -98,7 +98,9 @@ def test_bytes_and_back(options: int, size: int) -> None:
 def test_bytes_that_are_no_subset_are_told(options: int, size: int, row: list[int]) -> None:
     """Wrong number of options, order, range or padding, beside a row that is a subset."""
     fine = bits_and_subsets.pack(np.arange(size)[None, :], options)
-    back, good = bits_and_subsets.unpack(np.concatenate([fine, np.array([row, row], dtype=np.uint8), fine]), options, size)
+    back, good = bits_and_subsets.unpack(
+        np.concatenate([fine, np.array([row, row], dtype=np.uint8), fine]), options, size
+    )
     assert good.tolist() == [True, False, False, True]
     np.testing.assert_array_equal(back[[0, 3]], [np.arange(size)] * 2)
 

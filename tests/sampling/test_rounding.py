@@ -27,7 +27,8 @@ def test_the_position_on_the_grid_is_exact(steps: int) -> None:
     """Whole steps and units left over are those of the exact product, also where it exceeds 64 bits."""
     generator = np.random.default_rng(3)
     units = np.append(
-        generator.integers(0, rounding_and_digits.RANGE_UNITS, 500), [0, 1, rounding_and_digits.RANGE_UNITS - 1, rounding_and_digits.RANGE_UNITS]
+        generator.integers(0, rounding_and_digits.RANGE_UNITS, 500),
+        [0, 1, rounding_and_digits.RANGE_UNITS - 1, rounding_and_digits.RANGE_UNITS],
     )
     whole, left = rounding_and_digits.grid_position(units, steps)
     for unit, a, b in zip(units.tolist(), whole.tolist(), left.tolist(), strict=True):

@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from shuffledp.sampling.bits_and_subsets import END, BitCode, ConcatenatedTexts, NumberCode, TextCode, first_bits
 from shuffledp.sampling.hashing import assign_buckets
+from shuffledp.sampling.prefix_codes import END, BitCode, ConcatenatedTexts, NumberCode, TextCode, first_bits
 
 TEXTS = [
     "",

@@ -16,9 +16,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shuffledp.service.campaign import BatchStatement, Campaign
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient, post_reports
 from shuffledp.service.crypto import REPORT_LABEL, PrivateKey, build_context
+from shuffledp.service.signed_documents import BatchStatement
 from shuffledp.service.stores import RoundState, ShufflerPaths
 from tests.collection import read_messages
 from tests.oracle import hpke

@@ -22,9 +22,10 @@ from shuffledp.ledger.ledger import Ledger, RoundTaken
 from shuffledp.ledger.storage import LedgerError
 from shuffledp.service import crypto, rounds
 from shuffledp.service.batch_client import receive
-from shuffledp.service.campaign import BatchStatement, Campaign, CampaignSealer, RoundNotice, seal_reports
+from shuffledp.service.campaign import Campaign, CampaignSealer, seal_reports
 from shuffledp.service.crypto import REPORT_LABEL, build_context
 from shuffledp.service.rounds import RoundManager
+from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, PostedReports, Round, RoundState, ShufflerPaths
 from shuffledp.storage import durable_files
 from tests.collection import read_messages

@@ -18,7 +18,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds.participation import Participation
 from shuffledp.planning.simulation import SearchOutcome
-from shuffledp.sampling.bits_and_subsets import ConcatenatedTexts, NumberCode, TextCode
+from shuffledp.sampling.prefix_codes import ConcatenatedTexts, NumberCode, TextCode
 from shuffledp.tasks import HeavyHitters, HittersAtOnce, Needs
 from shuffledp.tasks.heavy_hitters_search import PrefixCandidates, SearchLaw, SortedValues
 from tests.cli import run

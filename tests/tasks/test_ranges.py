@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.base.estimator import CumulativeCounts
+from shuffledp.mechanisms.base import range_estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism, find_range_estimator
+from shuffledp.mechanisms.base.range_estimator import CumulativeCounts
 from shuffledp.tasks import Ranges
 from shuffledp.tasks.ranges import OrderedDomainQueries
 
@@ -68,11 +69,11 @@ def test_a_search_finds_what_all_values_tell() -> None:
     values = np.clip(rng.normal(900, 300, 5000).astype(int), 0, 1999)
     count = running(mechanism, values, 2000, rng)
     searched = count.quantile(0.5, 0.95)
-    most, estimator.MAX_FULL_SCAN_VALUES = estimator.MAX_FULL_SCAN_VALUES, 10_000
+    most, range_estimator.MAX_FULL_SCAN_VALUES = estimator.MAX_FULL_SCAN_VALUES, 10_000
     try:
         whole = count.quantile(0.5, 0.95)
     finally:
-        estimator.MAX_FULL_SCAN_VALUES = most
+        range_estimator.MAX_FULL_SCAN_VALUES = most
     assert searched.value == whole.value
     assert whole.low <= searched.low <= searched.high <= whole.high
 

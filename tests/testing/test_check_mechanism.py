@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp.testing import CheckResult, ConformanceError, check_mechanism, statistical_checks
 from shuffledp.testing._suite_parts import MechanismCase
 from shuffledp.testing.conformance import CHECKS

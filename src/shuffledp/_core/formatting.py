@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from html import escape
-from typing import Any, TypeVar
+from typing import Any
 
 # --- Escaping ---
 
@@ -189,38 +187,6 @@ def _to_json_value(value: Any) -> Any:
 # --- Printed results ---
 
 
-Row = tuple[str, str]
-"""A label and its text."""
-
-
-class PrintableResult(ABC):
-    """A result with a heading, rows and perhaps a remark, for ``print`` and notebooks; ``repr`` is the dataclass's."""
-
-    @property
-    @abstractmethod
-    def heading(self) -> str:
-        """The title, one line."""
-
-    @abstractmethod
-    def summary(self) -> list[Row]:
-        """Returns labelled texts, the most important first."""
-
-    @property
-    def remark(self) -> str:
-        """The text below the rows; may be empty."""
-        return ""
-
-    def __str__(self) -> str:
-        rows = [(escape_line(name), escape_terminal(text)) for name, text in self.summary()]
-        width = max((len(name) for name, _ in rows), default=0)
-        lines = [escape_terminal(self.heading), *(f"  {name:<{width}}  {text}" for name, text in rows)]
-        return "\n".join([*lines, escape_terminal(self.remark)] if self.remark else lines)
-
-    def _repr_html_(self) -> str:
-        """Returns a small table for notebooks."""
-        return format_html_table(self.heading, self.summary(), self.remark)
-
-
 def format_html_table(heading: str, rows: Sequence[Sequence[str]], remark: str = "", head: Sequence[str] = ()) -> str:
     """Returns an HTML table with escaped text; ``head`` names the columns."""
     body = "".join(_format_html_row(row, "td") for row in rows)
@@ -239,22 +205,3 @@ def _format_html_row(cells: Sequence[str], tag: str) -> str:
 
 
 # --- Progress: the pipeline reports, its caller displays ---
-
-Item = TypeVar("Item")
-
-
-class Progress:
-    """A progress display that shows nothing; the command line has one with bars."""
-
-    @contextmanager
-    def step(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """Begins a step of ``total`` rows (None: unknown); yields a function to call with each number of rows done."""
-        del name, total
-        yield lambda rows: None
-
-    def track(self, name: str, items: Sequence[Item]) -> Iterator[Item]:
-        """Yields the items as one step."""
-        with self.step(name, len(items)) as advance:
-            for item in items:
-                yield item
-                advance(1)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core import plotting, validation
+from shuffledp._core.base_classes import PrintableResult, Progress, Row
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import (
-    PrintableResult,
-    Progress,
-    Row,
     format_epsilon,
     format_epsilon_equation,
     format_exact,

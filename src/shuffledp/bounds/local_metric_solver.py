@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,22 +11,69 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import Progress, ValueObject
 from shuffledp._core.errors import NumericalError
-from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.metric_amplification import (
-    Amplification,
-    MetricVariationRatio,
-    PairDistanceArrays,
-    PairProofs,
-    ProgressCallback,
-    clone_sums,
-    ignore_progress,
-)
+from shuffledp.bounds.metric_amplification import Amplification, MetricVariationRatio, PairDistanceArrays, clone_sums
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import Indices, find_crossing, find_crossings
 from shuffledp.privacy.metric_space import MAX_DISTANCE, DistanceMatrix, PairDistances
-from shuffledp.privacy.randomizer import ValueObject
+
+# --- Proofs that every two inputs meet a target ---
+
+
+ProgressCallback = Callable[[int], None]
+"""Callback that receives each number of finished pairs."""
+
+
+def ignore_progress(count: int) -> None:
+    """Ignores progress."""
+
+
+@dataclass(frozen=True)
+class PairProofs(ValueObject):
+    """Proofs, pair by pair, that the distances after shuffling are at most the target's.
+
+    >>> import shuffledp as sdp
+    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
+    >>> proofs = PairProofs(target=places, users=10_000, delta=1e-6)
+    >>> of_two = PairProofs(places, users=2, delta=1e-6)
+    >>> proofs.find_unproved_pair(places) is None, of_two.find_unproved_pair(places) is None
+    (True, True)
+    >>> proofs.find_unproved_pair(sdp.metric.DistanceMatrix(places.matrix * 8))
+    (0, 1)
+    """
+
+    target: DistanceMatrix
+    users: int
+    delta: float
+    amplification: Amplification = field(default_factory=MetricVariationRatio)
+
+    def prove_distances(self, space: DistanceMatrix, advance: ProgressCallback = ignore_progress) -> Floats:
+        """Returns the proved distances after shuffling, each at most its target; infinity where there is no proof."""
+        result = np.zeros_like(space.matrix)
+        guesses = self.amplification.guess_epsilons(PairDistanceArrays.from_space(space), self.users, self.delta)
+        for (a, b), guess in zip(space.pairs(), guesses.tolist(), strict=True):
+            pair, target = space.pair_distances(a, b), float(self.target.matrix[a, b])
+            key = (*(getattr(pair, name) for name in self.amplification.used_distances), target)
+            if key not in self._cached_proofs:
+                self._cached_proofs[key] = self.amplification.prove_epsilon(pair, self.users, self.delta, target, guess)
+            result[a, b] = result[b, a] = self._cached_proofs[key]
+            advance(1)
+        return result
+
+    @cached_property
+    def _cached_proofs(self) -> dict[tuple[float, ...], float]:
+        """Proofs by the numbers of a pair and its target, on which alone they depend."""
+        return {}
+
+    def find_unproved_pair(self, space: DistanceMatrix) -> tuple[int, int] | None:
+        """Returns the first two inputs whose target is not proved, or None if all are."""
+        amplified = self.prove_distances(space)
+        return next(((a, b) for a, b in space.pairs() if math.isinf(amplified[a, b])), None)
+
+
+# --- Search ---
 
 # --- Search in floats (nothing here is proved) ---
 

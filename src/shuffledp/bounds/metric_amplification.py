@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,24 +18,23 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.metric_noise import AnyNoise, MetricNoise
 from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.bounds.worst_dataset import MIN_OTHERS, WorstDatasetCurve
 from shuffledp.numerics.contour_integral import log_positive_part_means
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import Indices, find_crossings
-from shuffledp.privacy.curve import AttackCurve, BoundValue, PrivacyCurve
-from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.metric_space import (
-    TRIANGLE_TOLERANCE,
     DistanceMatrix,
     PairDistances,
     Space,
     worst_pair_distances,
 )
-from shuffledp.privacy.randomizer import HasNeighbours, Randomizer, ValueObject
+from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 # --- Pairs of inputs as arrays ---
@@ -72,184 +71,6 @@ def clone_sums(matrix: Floats) -> Floats:
 
 
 # --- Total variation as a function of the distance ---
-
-
-NOISE_BITS = 256
-
-
-class MetricNoise(ABC):
-    """Noise whose total variation β between two inputs is a function of their distance."""
-
-    name: ClassVar[str]
-    dimension: ClassVar[int | None] = None
-    """Dimension of the points it is added to, with Euclidean distances; None if the inputs may be anything."""
-
-    def check_space(self, who: str, space: Space) -> None:
-        """Raises ValueError, which names a noise that fits, unless this noise is added to the points of the space."""
-        if self.dimension in (None, space.dimension):
-            return
-        expected = f"{who}: {self.name} noise is for {_describe_points(self.dimension)}"
-        if space.dimension is None:
-            raise ValueError(
-                f"{expected}, got distances that do not say where the inputs lie; give the points, or take the noise "
-                f"{AnyNoise.name!r}."
-            )
-        serving = [kind.name for kind in PARAMETERLESS_NOISES if kind.dimension == space.dimension]
-        remedy = f"take {serving[0]!r} or {AnyNoise.name!r}" if serving else f"only {AnyNoise.name!r} serves those"
-        raise ValueError(f"{expected}, got {_describe_points(space.dimension)}; {remedy}.")
-
-    def total_variation(self, distance: float) -> float:
-        """Returns β at this distance, rounded up, and never above tanh(d/2), which holds for any private randomizer."""
-        if distance == 0.0:
-            return 0.0
-        with precision(NOISE_BITS):
-            # Not the minimum of two balls: a wide one would spoil the other.
-            return min(round_up(self._total_variation_ball(arb(distance))), round_up((arb(distance) / 2).tanh()))
-
-    def estimate_total_variations(self, distances: Floats) -> Floats:
-        """Returns β at many positive distances in floats, for searching."""
-        return np.minimum(self._total_variation_floats(distances), np.tanh(distances / 2))
-
-    @abstractmethod
-    def _total_variation_ball(self, distance: arb) -> arb:
-        """Returns β as a ball at the working precision."""
-
-    @abstractmethod
-    def _total_variation_floats(self, distances: Floats) -> Floats:
-        """Returns β in floats."""
-
-
-@dataclass(frozen=True)
-class AnyNoise(MetricNoise):
-    """Any randomizer that is private for the distance.
-
-    Theorem: [VR] Table 2, general metric randomizer: β = tanh(d/2).
-    """
-
-    name = "any"
-
-    def _total_variation_ball(self, distance: arb) -> arb:
-        return (distance / 2).tanh()
-
-    def _total_variation_floats(self, distances: Floats) -> Floats:
-        return np.tanh(distances / 2)
-
-
-@dataclass(frozen=True)
-class LineLaplaceNoise(MetricNoise):
-    """Laplace noise on the line, not on each coordinate of a point.
-
-    Theorem: [VR] Table 2, Laplace: β = 1 − e^(−d/2).
-    Requires: points of one coordinate.
-    """
-
-    name = "laplace"
-    dimension = 1
-
-    def _total_variation_ball(self, distance: arb) -> arb:
-        return -(-distance / 2).expm1()
-
-    def _total_variation_floats(self, distances: Floats) -> Floats:
-        return np.asarray(-np.expm1(-distances / 2))
-
-
-@dataclass(frozen=True)
-class PlanarLaplaceNoise(MetricNoise):
-    """Planar Laplace noise: density in proportion to e^(−Euclidean distance).
-
-    Theorem: [VR] Table 2, planar Laplace, in closed form: β = (2/π)(∫₀ˣ K0 − x·K0(x)), x = d/2.
-    Requires: points of two coordinates, in a plane.
-    Returns: a certified upper bound, with ∫₀ˣ K0 = (πx/2)(K0(x)L₋₁(x) + K1(x)L0(x)), L the modified Struve functions.
-    """
-
-    name = "planar-laplace"
-    dimension = 2
-
-    def _total_variation_ball(self, distance: arb) -> arb:
-        x = distance / 2
-        bessel0, bessel1 = x.bessel_k(arb(0)), x.bessel_k(arb(1))
-        square, half = x * x / 4, arb(1) / 2
-        struve0 = 2 * x / arb.pi() * square.hypgeom([arb(1)], [3 * half, 3 * half])
-        struve_before = 2 / arb.pi() * square.hypgeom([arb(1)], [3 * half, half])
-        integral = arb.pi() * x / 2 * (bessel0 * struve_before + bessel1 * struve0)
-        result = 2 / arb.pi() * (integral - x * bessel0)
-        return result if result.is_finite() else arb(1)
-
-    def _total_variation_floats(self, distances: Floats) -> Floats:
-        from scipy.special import iti0k0, k0
-
-        x = distances / 2
-        return np.asarray(2 / np.pi * (iti0k0(x)[1] - x * k0(x)))
-
-
-@dataclass(frozen=True)
-class WitchHatNoise(MetricNoise):
-    """The WitchHat on [−B, B] with level m and scale F; the distance is min(2|a − b|/F, m).
-
-    Theorem: [VR] Table 2, WitchHat: β = [F(1−e^(−D/F)) − D·e^(−m)]/[F(1−e^(−m)) + 2B·e^(−m)], D = min(|a−b|, mF).
-    Requires: points of one coordinate, none farther apart than two numbers of the interval can be.
-    Deviates: the printed β is wrong (docs/errata.md, MD-7); at the full level the inputs are taken as far apart as
-    possible.
-    """
-
-    half_width: float = field(metadata=validation.checked(validation.positive_finite))
-    level: float = field(metadata=validation.checked(validation.positive_finite))
-    scale: float = field(metadata=validation.checked(validation.positive_finite))
-
-    name = "witch-hat"
-    dimension = 1
-
-    def __post_init__(self) -> None:
-        validation.check_fields(self)
-
-    def check_space(self, who: str, space: Space) -> None:
-        super().check_space(who, space)
-        largest = min(4 * self.half_width / self.scale, self.level)
-        if space.diameter > largest * (1 + TRIANGLE_TOLERANCE):
-            raise ValueError(
-                f"{who}: two numbers under this {self.name} noise are at most ε = {largest!r} apart, got a space whose "
-                f"largest distance is ε = {space.diameter!r}; take a wider hat or a cap."
-            )
-
-    def _total_variation_ball(self, distance: arb) -> arb:
-        width, level, scale = arb(self.half_width), arb(self.level), arb(self.scale)
-        gap = (2 * width).min(level * scale)
-        if distance < level:
-            gap = gap.min(distance * scale / 2)
-        brim = (-level).exp()
-        norm = scale * (1 - brim) + 2 * width * brim
-        return (scale * (1 - (-gap / scale).exp()) - gap * brim) / norm
-
-    def _total_variation_floats(self, distances: Floats) -> Floats:
-        most = min(2 * self.half_width, self.level * self.scale)
-        gap = np.where(distances < self.level, np.minimum(most, distances * self.scale / 2), most)
-        brim = np.exp(-self.level)
-        norm = self.scale * (1 - brim) + 2 * self.half_width * brim
-        return np.asarray((-self.scale * np.expm1(-gap / self.scale) - gap * brim) / norm)
-
-
-def _describe_points(dimension: int | None) -> str:
-    return f"points of {dimension} coordinate{'' if dimension == 1 else 's'}"
-
-
-def noise_names() -> list[str]:
-    """Returns the names of the noises that need no parameters."""
-    return [kind.name for kind in PARAMETERLESS_NOISES]
-
-
-def find_noise(name: str) -> MetricNoise:
-    """Returns a noise by name."""
-    for kind in PARAMETERLESS_NOISES:
-        if kind.name == name:
-            return kind()
-    raise ValueError(f"metric: noise must be one of {', '.join(noise_names())}, got {name!r}.")
-
-
-PARAMETERLESS_NOISES: tuple[type[AnyNoise | LineLaplaceNoise | PlanarLaplaceNoise], ...] = (
-    AnyNoise,
-    LineLaplaceNoise,
-    PlanarLaplaceNoise,
-)
 
 
 # --- Variation-ratio reduction for many parameters in floats (for searching, never a guarantee) ---
@@ -885,238 +706,7 @@ class MechanismMetric:
 # --- Proofs that every two inputs meet a target ---
 
 
-ProgressCallback = Callable[[int], None]
-"""Callback that receives each number of finished pairs."""
-
-
-def ignore_progress(count: int) -> None:
-    """Ignores progress."""
-
-
-@dataclass(frozen=True)
-class PairProofs(ValueObject):
-    """Proofs, pair by pair, that the distances after shuffling are at most the target's.
-
-    >>> import shuffledp as sdp
-    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
-    >>> proofs = PairProofs(target=places, users=10_000, delta=1e-6)
-    >>> of_two = PairProofs(places, users=2, delta=1e-6)
-    >>> proofs.find_unproved_pair(places) is None, of_two.find_unproved_pair(places) is None
-    (True, True)
-    >>> proofs.find_unproved_pair(sdp.metric.DistanceMatrix(places.matrix * 8))
-    (0, 1)
-    """
-
-    target: DistanceMatrix
-    users: int
-    delta: float
-    amplification: Amplification = field(default_factory=MetricVariationRatio)
-
-    def prove_distances(self, space: DistanceMatrix, advance: ProgressCallback = ignore_progress) -> Floats:
-        """Returns the proved distances after shuffling, each at most its target; infinity where there is no proof."""
-        result = np.zeros_like(space.matrix)
-        guesses = self.amplification.guess_epsilons(PairDistanceArrays.from_space(space), self.users, self.delta)
-        for (a, b), guess in zip(space.pairs(), guesses.tolist(), strict=True):
-            pair, target = space.pair_distances(a, b), float(self.target.matrix[a, b])
-            key = (*(getattr(pair, name) for name in self.amplification.used_distances), target)
-            if key not in self._cached_proofs:
-                self._cached_proofs[key] = self.amplification.prove_epsilon(pair, self.users, self.delta, target, guess)
-            result[a, b] = result[b, a] = self._cached_proofs[key]
-            advance(1)
-        return result
-
-    @cached_property
-    def _cached_proofs(self) -> dict[tuple[float, ...], float]:
-        """Proofs by the numbers of a pair and its target, on which alone they depend."""
-        return {}
-
-    def find_unproved_pair(self, space: DistanceMatrix) -> tuple[int, int] | None:
-        """Returns the first two inputs whose target is not proved, or None if all are."""
-        amplified = self.prove_distances(space)
-        return next(((a, b) for a, b in space.pairs() if math.isinf(amplified[a, b])), None)
-
-
 # --- Comparison of bounds ---
 
 
-SEARCH_BITS = 128
-
-
-def padded_rows(matrix: Sequence[Sequence[arb]]) -> list[list[arb]]:
-    """Returns the rows of the padded exponential mechanism for distances given as balls.
-
-    Theorem: [MDP] Table I: input x sends z with probability e^−D(x,z)/N and nothing otherwise, N the largest of
-    (e^D·max(Σa, Σb) − min(Σa, Σb))/(e^D − 1) over the pairs, Σx the sum of e^−D(x,z) over z.
-    Requires: a metric with positive distances.
-    """
-    weights = [[(-distance).exp() for distance in row] for row in matrix]
-    sums = [sum(row, arb(0)) for row in weights]
-    norm = sums[0]
-    for a in range(len(matrix)):
-        for b in range(a):
-            ratio = matrix[a][b].exp()
-            norm = norm.max((ratio * sums[a].max(sums[b]) - sums[a].min(sums[b])) / (ratio - 1))
-    return [
-        [*(weight / norm for weight in row), _clip_negative(1 - total / norm)]
-        for row, total in zip(weights, sums, strict=True)
-    ]
-
-
-def _clip_negative(ball: arb) -> arb:
-    """Returns 0 for a ball that contains 0: a probability whose ball may reach below 0."""
-    return arb(0) if ball.contains(0) else ball
-
-
-def build_attack_pair(space: DistanceMatrix, first: int, second: int) -> HidingPair:
-    """Returns the pair of an attack: user 1 holds one of two inputs, all others hold the input that hides them worst.
-
-    All of them run the padded exponential mechanism.
-
-    Theorem: [MDP] Supplementary B, in the form (★): G = (p_a − e^ε·p_b)/p_c under p_c.
-    Requires: distances that obey the triangle inequality among the three inputs.
-    Deviates: the loops of Algorithm 2 are replaced by (★), which misses nothing (docs/errata.md, MD-5).
-    """
-    a, b = space.check_index(first), space.check_index(second)
-    if a == b:
-        raise ValueError(f"lower_bound: expected two different inputs, got {a} twice.")
-    c = _worst_others_input(space, a, b)
-    chosen = list(dict.fromkeys([a, b, c]))
-    part = DistanceMatrix(space.matrix[chosen][:, chosen])
-    part.check_triangle_inequality("lower_bound")
-    return HidingPair(_PaddedClasses(part, chosen.index(c)), symmetric=False)
-
-
-@dataclass(frozen=True)
-class _PaddedClasses:
-    """Every message of the padded mechanism on at most three inputs; the first two are those of user 1."""
-
-    subspace: DistanceMatrix
-    others_input: int
-
-    def __call__(self) -> Classes:
-        rows = padded_rows([[arb(float(distance)) for distance in row] for row in self.subspace.matrix])
-        triples = zip(rows[0], rows[1], rows[self.others_input], strict=True)
-        return [MessageClass(*triple) for triple in triples if not triple[2].is_zero()]
-
-
-def _worst_others_input(space: DistanceMatrix, a: int, b: int) -> int:
-    """Returns the input c that attains R_ab."""
-    with precision(SEARCH_BITS):
-        sums = [
-            arb(float(x)).exp() + arb(float(y)).exp() for x, y in zip(space.matrix[a], space.matrix[b], strict=True)
-        ]
-        return max(range(len(sums)), key=lambda c: (float(sums[c].mid()), -c))
-
-
-def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delta: float) -> float:
-    """Returns an ε that no theorem for all randomizers private for these distances can promise less than.
-
-    Theorem: [MDP] Supplementary B, padded exponential lower bound, the larger of both directions.
-    Requires: distances that obey the triangle inequality among the three inputs, up to rounding.
-
-    Args:
-        space: Local distances of the inputs.
-        first: Index of one input.
-        second: Index of the other input.
-        users: Number of shuffled messages.
-        delta: The δ of the statement.
-
-    Returns:
-        A certified lower bound of ε for this pair, by one randomizer and one dataset.
-
-    Raises:
-        TypeError: If a number is not one.
-        ValueError: If a number is out of range, the inputs are the same, or the distances are not a metric.
-
-    >>> import shuffledp as sdp
-    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
-    >>> below = sdp.metric.lower_bound(places, 0, 1, users=1000, delta=1e-6)
-    >>> above = sdp.metric.AmplifiedMetric(places, users=1000, delta=1e-6)(0, 1).upper
-    >>> print(f"{below:.4f} {above:.4f}")
-    0.1895 0.2237
-    """
-    # A larger δ is attained with a smaller ε, so that rounding δ up is safe for a lower bound.
-    allowed = validation.open_probability("lower_bound", "delta", delta, up=True)
-    count = validation.count("lower_bound", "users", users)
-    return AttackCurve((build_attack_pair(space, first, second),), count).epsilon(allowed)
-
-
 # --- Every theorem for pairs of inputs ---
-
-
-@dataclass(frozen=True)
-class ComparedPair:
-    """The amplified distance of two inputs by every theorem.
-
-    Args:
-        first: Index of one input.
-        second: Index of the other input.
-        local: Their local distance.
-        values: The amplified distance by each theorem, by its name.
-        lower: A value that no theorem for all randomizers can be below; None if the distances leave no randomizer to
-            attack.
-        missing_attack_reason: Reason why there is no ``lower``.
-
-    >>> import shuffledp as sdp
-    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0]])
-    >>> (found,) = sdp.metric.compare_pairs(places, users=10_000, delta=1e-6)
-    >>> found.local, found.best, found.lower < found.values["clone"].upper
-    (1.0, 'all-crowds', True)
-    """
-
-    first: int
-    second: int
-    local: float
-    values: dict[str, BoundValue]
-    lower: float | None
-    missing_attack_reason: str = ""
-
-    @property
-    def best(self) -> str:
-        """Name of the theorem with the smallest value."""
-        return min(self.values, key=lambda name: self.values[name].upper)
-
-
-def compare_pairs(
-    space: DistanceMatrix,
-    users: float,
-    delta: float,
-    pairs: Sequence[tuple[int, int]] | None = None,
-    progress: Progress | None = None,
-) -> list[ComparedPair]:
-    """Computes the amplified distances of pairs of inputs by every theorem, and their lower bounds.
-
-    Args:
-        space: Local distances of the inputs.
-        users: Number of shuffled messages.
-        delta: The δ of the statements.
-        pairs: Indices of the inputs of each pair; by default all pairs.
-        progress: Receives the progress.
-
-    Returns:
-        One comparison for each pair.
-
-    Raises:
-        TypeError: If ``users`` or ``delta`` is not a number.
-        ValueError: If ``users`` or ``delta`` is out of range.
-
-    >>> import shuffledp as sdp
-    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
-    >>> (found,) = sdp.metric.compare_pairs(places, users=10_000, delta=1e-6, pairs=[(0, 1)])
-    >>> found.best, f"{found.lower:.4f} {found.values['all-crowds'].upper:.4f} {found.values['theorem-1'].upper:.4f}"
-    ('all-crowds', '0.0532 0.0591 0.1349')
-    """
-    count = validation.count("compare_pairs", "users", users)
-    metrics = {name: AmplifiedMetric(space, count, delta, name) for name in all_amplifications()}
-    listed = list(space.pairs() if pairs is None else pairs)
-    return [_compare_pair(space, metrics, *pair) for pair in (progress or Progress()).track("comparing", listed)]
-
-
-def _compare_pair(space: DistanceMatrix, metrics: dict[str, AmplifiedMetric], first: int, second: int) -> ComparedPair:
-    values = {name: metric(first, second) for name, metric in metrics.items()}
-    metric_of_any = next(iter(metrics.values()))
-    try:
-        lower, reason = lower_bound(space, first, second, metric_of_any.users, metric_of_any.delta), ""
-    except ValueError as error:
-        lower, reason = None, str(error)
-    return ComparedPair(first, second, float(space.matrix[first, second]), values, lower, reason)

@@ -26,6 +26,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.registry import BestCurve, best_curve, join_sources
 from shuffledp.bounds.worst_dataset import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
@@ -34,9 +35,10 @@ from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
 from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.roots import invert
 from shuffledp.numerics.worst_mixture import SHARPNESS, WorstDatasetMixture
-from shuffledp.privacy.curve import MAX_EPSILON, AttackCurve, BoundValue, CurveSource, InterpolationPoints, PrivacyCurve
+from shuffledp.privacy.attacks import AttackCurve
+from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, MixedOtherUsers
-from shuffledp.privacy.randomizer import HasMixedUsers, Randomizer, ValueObject
+from shuffledp.privacy.randomizer import HasMixedUsers, Randomizer
 
 # --- The exact law of a sum of integer scores ---
 # Each of many independent users has a score with the law of their group; one more user's score has the law ``first`` or

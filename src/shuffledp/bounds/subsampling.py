@@ -23,6 +23,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds import registry
 from shuffledp.bounds.amplify import BoundChoice, amplify
@@ -37,12 +38,11 @@ from shuffledp.numerics.distributions import (
 )
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import invert
+from shuffledp.privacy.attacks import Attack, AttackCurve
 from shuffledp.privacy.composition import SampledCurve, SampledDeltas
 from shuffledp.privacy.curve import (
     FORMULA_BITS,
     MAX_EPSILON,
-    Attack,
-    AttackCurve,
     BoundValue,
     CurveSource,
     NumericCurve,
@@ -50,7 +50,7 @@ from shuffledp.privacy.curve import (
     exact_lower_bound,
 )
 from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
-from shuffledp.privacy.randomizer import Randomizer, ValueObject
+from shuffledp.privacy.randomizer import Randomizer
 
 # --- Subsampling ---
 

@@ -9,17 +9,18 @@ from functools import cached_property
 import numpy as np
 from flint import arb
 
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound, EvaluationCost
-from shuffledp.bounds.blanket import has_tails, tail_curve
+from shuffledp.bounds.tail_truncation import has_tails, tail_curve
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import invert
 from shuffledp.numerics.worst_mixture import SHARPNESS, WorstDatasetMixture, chi_squared_distances, log_chernoff
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import OtherUsers
-from shuffledp.privacy.randomizer import Randomizer, ValueObject
+from shuffledp.privacy.randomizer import Randomizer
 
 METHOD = "worst dataset"
 MIN_OTHERS = 16

@@ -27,9 +27,9 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import INFINITE_EPSILON_TEXT
 from shuffledp.bounds import registry
 from shuffledp.bounds.amplify import ChosenInputsCurve, amplify
-from shuffledp.bounds.blanket import has_tails
 from shuffledp.bounds.participation import Participation, format_rate
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
+from shuffledp.bounds.tail_truncation import has_tails
 from shuffledp.certificates.claim import (
     Claim,
     build_claim,

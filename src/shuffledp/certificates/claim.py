@@ -17,7 +17,8 @@ from shuffledp_verify.claim import FORMAT, FORMAT_VERSION, MAX_EPSILON, SOFTWARE
 from shuffledp_verify.decision import MessageCallback
 
 from shuffledp._core import __version__
-from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, PrintableResult, Row
+from shuffledp._core.base_classes import PrintableResult, Row
+from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.evidence import (
     MechanismEvidence,

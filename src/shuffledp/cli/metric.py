@@ -20,16 +20,12 @@ from shuffledp.bounds.local_metric_solver import LocalMetric, LocalMetricSolver
 from shuffledp.bounds.metric_amplification import (
     Amplification,
     AmplifiedMetric,
-    AnyNoise,
-    ComparedPair,
     MetricVariationRatio,
     all_amplifications,
-    compare_pairs,
     find_amplification,
-    find_noise,
-    lower_bound,
-    noise_names,
 )
+from shuffledp.bounds.metric_comparison import ComparedPair, compare_pairs, lower_bound
+from shuffledp.bounds.metric_noise import AnyNoise, find_noise, noise_names
 from shuffledp.cli import options, output
 from shuffledp.cli.app import UniqueOptionsGroup
 from shuffledp.cli.output import Console, ProgressBars

@@ -21,7 +21,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, Progress, escape_terminal, to_decimal
+from shuffledp._core.base_classes import Progress
+from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, escape_terminal, to_decimal
 from shuffledp.statement import find_citations
 
 

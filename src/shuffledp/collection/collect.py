@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
-from shuffledp._core.formatting import Progress
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine
 from shuffledp.collection.estimate_tables import (

@@ -26,19 +26,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile, MessageDigest
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
-from shuffledp.mechanisms.base.estimator import TreeEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
+from shuffledp.mechanisms.base.range_estimator import TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import SystemSource
 from shuffledp.storage import durable_files
-from shuffledp.tasks.ranges import OverTime
+from shuffledp.tasks.over_time import OverTime
 
 # --- The public directory ---
 

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import ShuffledpError
-from shuffledp._core.formatting import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.input.base import Table, rechunk

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp._core import plotting, validation
+from shuffledp._core.base_classes import PrintableResult
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
     INFINITE_EPSILON_TEXT,
-    PrintableResult,
     escape_markdown,
     format_epsilon,
     format_epsilon_equation,

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp._core.formatting import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, continual_release, message_files
 from shuffledp.collection.continual_release import Calendar
@@ -42,7 +42,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
 from shuffledp.storage import durable_files, sorting
 from shuffledp.tasks.base import Quantity, cumulative_shape, option_labels
-from shuffledp.tasks.ranges import OverTime
+from shuffledp.tasks.over_time import OverTime
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 # --- The encoder ---

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.formatting import escape_line, format_json
-from shuffledp.explorer import requests, workers
+from shuffledp.explorer import snippets, watched_directories
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS, CommandRequest, Operation
 from shuffledp.explorer.workers import Busy, OverBudget, ProgressListener, WorkerPool
 from shuffledp.mechanisms import catalogue
@@ -209,7 +209,9 @@ class Explorer:
     async def _serve_watched(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        watched = await asyncio.to_thread(lambda: [workers.describe_directory(each) for each in self._watch])
+        watched = await asyncio.to_thread(
+            lambda: [watched_directories.describe_directory(each) for each in self._watch]
+        )
         return Response(format_json({"watched": watched}), media_type="application/json", headers=NO_STORE_HEADERS)
 
     def _build_handler(self, operation: Operation) -> Any:
@@ -249,8 +251,8 @@ class Explorer:
             raise RequestDeclined(422, str(error)) from None
         if "refused" in answer:
             raise RequestDeclined(422, answer["refused"])
-        python = requests.format_python(operation.name, values)
-        content = format_json({"command": requests.format_command(command), "python": python, **answer}).encode()
+        python = snippets.format_python(operation.name, values)
+        content = format_json({"command": snippets.format_command(command), "python": python, **answer}).encode()
         if len(content) <= MAX_CACHED_BYTES:
             self._cached_answers[key] = content
             if len(self._cached_answers) > MAX_CACHED_ANSWERS:

@@ -280,8 +280,8 @@ class Ledger:
         )
         if total > budget.epsilon:
             raise GuaranteeTooWeak(
-                f"{ERROR_PREFIX}: {rounds} rounds {entries_and_budgets.format_budget_excess(budget, spent, total)}; nothing "
-                f"was collected."
+                f"{ERROR_PREFIX}: {rounds} rounds {entries_and_budgets.format_budget_excess(budget, spent, total)}; "
+                f"nothing was collected."
             )
 
     def settle(self, id_: str, guarantee: Guarantee, digest: str) -> None:
@@ -476,7 +476,9 @@ class Ledger:
             after = [*recipes, *[guarantee.curve_inputs] * plan.rounds]
             total = self._accountant.epsilon(after, budget.delta, account.curves)
             if total > budget.epsilon:
-                found.append(f"{ERROR_PREFIX}: this plan {entries_and_budgets.format_budget_excess(budget, spent, total)}.")
+                found.append(
+                    f"{ERROR_PREFIX}: this plan {entries_and_budgets.format_budget_excess(budget, spent, total)}."
+                )
         self._store_curves(account)
         return found
 
@@ -710,8 +712,8 @@ class Ledger:
         if reserved is not None and total <= spent:
             return
         raise GuaranteeTooWeak(
-            f"{ERROR_PREFIX}: this collection {entries_and_budgets.format_budget_excess(budget, spent, total)}; nothing was "
-            f"{'released' if reserved else 'collected'}."
+            f"{ERROR_PREFIX}: this collection {entries_and_budgets.format_budget_excess(budget, spent, total)}; nothing "
+            f"was {'released' if reserved else 'collected'}."
         )
 
     def _precompute_curves(

@@ -33,18 +33,18 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core import __version__, validation
+from shuffledp._core.base_classes import PrintableResult, ValueObject
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.formatting import PrintableResult, format_average, format_exact, format_rounded_up, format_settings
+from shuffledp._core.formatting import format_average, format_exact, format_rounded_up, format_settings
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import bound_names
-from shuffledp.bounds.metric_amplification import PairProofs
+from shuffledp.bounds.local_metric_solver import PairProofs
 from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.registry import QUICK_EFFORT, check_effort
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.privacy.metric_space import DistanceMatrix
-from shuffledp.privacy.randomizer import ValueObject
 from shuffledp.statement import conditions
 from shuffledp.tasks import domain, registry
 from shuffledp.tasks.base import Task

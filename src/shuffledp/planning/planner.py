@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.registry import QUICK_EFFORT, check_effort
 from shuffledp.calibration.targets import Target

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shuffledp._core import plotting, validation
-from shuffledp._core.formatting import Progress, format_exact, format_html_table
+from shuffledp._core.base_classes import Progress
+from shuffledp._core.formatting import format_exact, format_html_table
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.bounds.registry import FULL_EFFORT
 from shuffledp.mechanisms import catalogue
@@ -29,7 +30,7 @@ from shuffledp.planning.mechanism_calibration import (
     Rejection,
     Trial,
 )
-from shuffledp.planning.ranking_text import TurnoutGuarantee, known_sample_epsilon, reduced_turnout_guarantees
+from shuffledp.planning.turnout import TurnoutGuarantee, known_sample_epsilon, reduced_turnout_guarantees
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

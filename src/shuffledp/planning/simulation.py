@@ -12,20 +12,15 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.formatting import (
-    PrintableResult,
-    Progress,
-    format_epsilon_equation,
-    format_exact,
-    format_percentage,
-)
+from shuffledp._core.base_classes import PrintableResult, Progress
+from shuffledp._core.formatting import format_epsilon_equation, format_exact, format_percentage
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.mechanisms.base.estimator import Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.planning.mechanism_calibration import measure_cost
 from shuffledp.planning.plan import Plan
-from shuffledp.planning.ranking_text import (
+from shuffledp.planning.turnout import (
     TurnoutGuarantee,
     guarantee_at_turnout,
     known_sample_epsilon,

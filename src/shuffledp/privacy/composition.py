@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats, Integers
 from shuffledp.numerics.convolution import (
@@ -30,9 +31,9 @@ from shuffledp.numerics.convolution import (
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_down, round_up
 from shuffledp.numerics.roots import find_crossing, invert
-from shuffledp.privacy.curve import MAX_EPSILON, Attack, BoundValue, CurveSource, PrivacyCurve, exact_lower_bound
+from shuffledp.privacy.attacks import Attack
+from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve, exact_lower_bound
 from shuffledp.privacy.privacy_loss import FLOOR_FACTOR, ROUNDING, LossGrid, LossMoments, LossSurvey, round_step
-from shuffledp.privacy.randomizer import ValueObject
 
 # --- Curves stored as points ---
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, fmpq
 
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NumericalError
 from shuffledp.numerics.distributions import Atoms, FiniteLaw
 from shuffledp.numerics.intervals import precision, round_down, round_up
 from shuffledp.numerics.worst_mixture import MessageProbabilities, chi_squared_distances
-from shuffledp.privacy.randomizer import ValueObject
 
 
 class MessageClass(NamedTuple):

@@ -29,14 +29,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.formatting import format_rounded_up
 from shuffledp._core.validation import Floats, Integers
 from shuffledp.numerics.convolution import PiecewiseLinear, fit_piecewise_linear
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import InverseValue, invert
-from shuffledp.privacy.curve import MAX_EPSILON, Attack, BoundValue, CurveSource, PrivacyCurve
-from shuffledp.privacy.randomizer import ValueObject
+from shuffledp.privacy.attacks import Attack
+from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
 
 STEP_BITS = 10
 """Significant bits of a grid step: products with whole numbers below 2^43 are then exact."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from flint import arb
 
 from shuffledp._core.errors import NotApplicable
 
 if TYPE_CHECKING:
     from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers
-    from shuffledp.privacy.metric_space import Neighbours
+    from shuffledp.privacy.neighbours import Neighbours
     from shuffledp.privacy.privacy_loss import AggregateNoiseLoss
     from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -301,38 +298,3 @@ class TruncatedRandomizer(Randomizer):
 
 
 # --- Value objects ---
-
-
-class ValueObject:
-    """Base of frozen dataclasses that are compared, hashed and pickled by their fields alone.
-
-    ``cached_property`` values enter neither comparisons nor pickles. A dataclass that holds arrays takes ``eq=False``,
-    so that the comparison here, of arrays by their content, is used.
-    """
-
-    def __getstate__(self) -> dict[str, Any]:
-        kind = type(self)
-        return {
-            name: held
-            for name, held in vars(self).items()
-            if not isinstance(getattr(kind, name, None), cached_property)
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for held in state.values():
-            if isinstance(held, np.ndarray):
-                held.setflags(write=False)
-        vars(self).update(state)
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return _compared_values(self) == _compared_values(other)
-
-    def __hash__(self) -> int:
-        return hash(_compared_values(self))
-
-
-def _compared_values(record: Any) -> tuple[object, ...]:
-    held = (getattr(record, one.name) for one in fields(record) if one.compare)
-    return tuple((one.dtype.str, one.shape, one.tobytes()) if isinstance(one, np.ndarray) else one for one in held)

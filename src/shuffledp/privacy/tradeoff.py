@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.convolution import lower_convex_hull
 from shuffledp.numerics.intervals import log_ndtr, ndtr, ndtri
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
-from shuffledp.privacy.randomizer import ValueObject
 
 # --- Rényi divergences from hockey-stick divergences ---
 

@@ -12,6 +12,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.convolution import lower_convex_hull
@@ -19,7 +20,6 @@ from shuffledp.numerics.intervals import betainc, precision, round_down, round_u
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.privacy_loss import ROUNDING, LossMoments
-from shuffledp.privacy.randomizer import ValueObject
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff, TradeOff, TradeOffCurve, check_error_rates
 
 # --- Exact curve by message counts ---

@@ -14,6 +14,7 @@ from itertools import combinations
 from flint import arb, fmpq, fmpq_mat
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import format_exact
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
@@ -27,7 +28,7 @@ from shuffledp.privacy.dominating_pairs import (
     OtherUsers,
     exact_pair,
 )
-from shuffledp.privacy.randomizer import HasTails, Randomizer, TruncatedRandomizer, ValueObject
+from shuffledp.privacy.randomizer import HasTails, Randomizer, TruncatedRandomizer
 
 # --- Laws within bounded ratios ---
 

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.engine import EmbeddedEngine, report_progress
@@ -41,17 +41,11 @@ from shuffledp.ledger.ledger import choose_round
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.sampling.random_sources import KEY_BYTES
 from shuffledp.service import client
-from shuffledp.service.campaign import (
-    MAX_STATEMENT_BYTES,
-    BatchStatement,
-    Campaign,
-    CampaignSealer,
-    RoundNotice,
-    seal_reports,
-)
+from shuffledp.service.campaign import MAX_STATEMENT_BYTES, Campaign, CampaignSealer, seal_reports
 from shuffledp.service.client import HttpClient
 from shuffledp.service.crypto import AnalystKey, EnvelopeOpener
 from shuffledp.service.ingest import MAX_REPORTS_PER_REQUEST
+from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import RoundState, format_utc
 from shuffledp.storage import durable_files
 from shuffledp.tasks.column_reader import ColumnReader

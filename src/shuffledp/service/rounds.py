@@ -47,8 +47,9 @@ from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party
-from shuffledp.service.campaign import BatchStatement, Campaign, CampaignSealer, RoundNotice
+from shuffledp.service.campaign import Campaign, CampaignSealer
 from shuffledp.service.crypto import REPORT_LABEL, EnvelopeOpener, PrivateKey, build_context
+from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, Round, RoundState, ShufflerPaths, Store
 from shuffledp.service.tokens import Admission
 from shuffledp.storage import durable_files

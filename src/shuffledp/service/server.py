@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp._core import __version__
 from shuffledp.service import ingest
 from shuffledp.service.browser.assets import build_openapi_paths, static_routes
-from shuffledp.service.campaign import BatchStatement, Campaign
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
 from shuffledp.service.ingest import (
     ALLOW_ANY_ORIGIN,
@@ -33,6 +33,7 @@ from shuffledp.service.ingest import (
     format_problem,
 )
 from shuffledp.service.rounds import RoundScheduler
+from shuffledp.service.signed_documents import BatchStatement
 from shuffledp.service.stores import IngestNode, Round, RoundState, ShufflerPaths, Store, StoreUnavailable
 
 if TYPE_CHECKING:

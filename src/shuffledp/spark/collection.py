@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import GuaranteeTooWeak, NotApplicable
-from shuffledp._core.formatting import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
 from shuffledp.collection.engine import Engine
@@ -30,11 +30,13 @@ from shuffledp.ledger.ledger import choose_round
 from shuffledp.ledger.storage import parse_location
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
-from shuffledp.spark import exact_shuffle, frames, secure_session as spark_session
+from shuffledp.spark import exact_shuffle, secure_session as spark_session, worker_tasks
 from shuffledp.spark.cluster_files import FileSystem
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.frames import COUNT_COLUMN, MESSAGES_SCHEMA, FrameTable, map_batches, quote_name
+from shuffledp.spark.frames import FrameTable
+from shuffledp.spark.repeatable_rows import quote_name
 from shuffledp.spark.secure_session import convert_spark_errors
+from shuffledp.spark.worker_tasks import COUNT_COLUMN, MESSAGES_SCHEMA, map_batches
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 if TYPE_CHECKING:
@@ -218,7 +220,7 @@ def encode(
     reader = plan.column(*columns, rules=rules)
     key_bytes = os.urandom(KEY_BYTES) if secret is None else secret
     encoder = batch_processing.Encoder(reader, key_bytes)
-    task = frames.build_encode_task(encoder, bool(table.key), frame.isStreaming)
+    task = worker_tasks.build_encode_task(encoder, bool(table.key), frame.isStreaming)
     number = choose_round("encode", plan, round_number, None)
     label = {
         "plan": plan.identity(number),
@@ -310,7 +312,7 @@ def estimate(
         raise ValueError("estimate: expected messages that were shuffled; call shuffledp.spark.shuffle on them first.")
     estimate_options = EstimateOptions.from_arguments("estimate", confidence, post, plan.task, whole=options is None)
     selection = OptionSelection.from_options("estimate", plan, options)
-    total = frames.sum_statistics(frame, mechanism, selection.estimator)
+    total = worker_tasks.sum_statistics(frame, mechanism, selection.estimator)
     if total is None or not total.messages:
         raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
     senders = mechanism.count_users(total.messages) if users is None else users
@@ -339,8 +341,8 @@ def _draw_noise(frame: DataFrame, label: dict[str, Any], plan: PlanOrPath | None
     if plan.find_round(label["plan"]) is None:
         raise ValueError("shuffle: the messages were made for another plan than the one given.")
     noise = batch_processing.draw_shuffler_messages(plan.mechanism, SystemSource())
-    batches = list(frames.combine_messages([(noise, None)], plan.mechanism.message_bytes))
-    empty = frames.build_batch(noise[:0], noise[:0, 0].astype("int64"))
+    batches = list(worker_tasks.combine_messages([(noise, None)], plan.mechanism.message_bytes))
+    empty = worker_tasks.build_batch(noise[:0], noise[:0, 0].astype("int64"))
     return frame.sparkSession.createDataFrame(pa.Table.from_batches(batches or [empty]))
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.validation import Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
@@ -31,11 +31,12 @@ from shuffledp.collection.job import MESSAGES_DIRECTORY, REPORT_FILE, input_dire
 from shuffledp.collection.message_files import BatchSpec, Manifest
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, frames, secure_session as spark_session
+from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, secure_session as spark_session, worker_tasks
 from shuffledp.spark.cluster_files import ClusterManifest, FileSystem, is_cluster_manifest
 from shuffledp.spark.exact_shuffle import FileLayout
-from shuffledp.spark.frames import FrameTable, decode_numbers
+from shuffledp.spark.frames import FrameTable
 from shuffledp.spark.secure_session import convert_spark_errors
+from shuffledp.spark.worker_tasks import decode_numbers
 from shuffledp.storage import durable_files
 from shuffledp.tasks.column_reader import ColumnReader, Tally
 
@@ -176,7 +177,7 @@ class Spark(Engine):
         # Spark would read files of another type, or without the column, as nulls or not at all.
         expected = table.count_footer_rows(column)
         with self._run_step("checking"):
-            rows, problem = frames.check_values(self._read_input(table, column), column)
+            rows, problem = worker_tasks.check_values(self._read_input(table, column), column)
         if problem is not None:
             # Workers do not know the place of a row in the input.
             self._check_locally(table, column)
@@ -213,7 +214,7 @@ class Spark(Engine):
         if not isinstance(table, FrameTable):
             return super().count_changed_values(table, column)
         with self._run_step("counting"):
-            return frames.count_changed_values(table.select_columns(column.names).frame, column)
+            return worker_tasks.count_changed_values(table.select_columns(column.names).frame, column)
 
     def encode(self, table: Table, column: ColumnReader, key: bytes, spec: BatchSpec, directory: Path) -> None:
         """Writes the messages of all rows; those of a data frame are computed lazily instead.
@@ -233,9 +234,9 @@ class Spark(Engine):
             # Nothing is written in the order of the input: a message can be computed again whenever it is needed.
             durable_files.make_directory(directory)
             self._set_batch_limit(table, column)
-            task = frames.build_encode_task(batch_processing.Encoder(column, key), bool(table.key))
-            self._lazy_messages[directory] = frames.map_batches(
-                table.identify_rows(column), task, frames.MESSAGES_SCHEMA
+            task = worker_tasks.build_encode_task(batch_processing.Encoder(column, key), bool(table.key))
+            self._lazy_messages[directory] = worker_tasks.map_batches(
+                table.identify_rows(column), task, worker_tasks.MESSAGES_SCHEMA
             )
             return
         if directory.exists():
@@ -243,7 +244,7 @@ class Spark(Engine):
         whole = durable_files.create_atomic_directory(directory)
         with self._run_step("encoding"), whole as unfinished, _open_as_parquet(table, column, directory) as files:
             encoder = batch_processing.Encoder(column, key)
-            messages = frames.map_batches(
+            messages = worker_tasks.map_batches(
                 self._read_input(files, column), _build_encode_task(encoder), f"{message_files.MESSAGE_COLUMN} binary"
             )
             messages.write.mode("overwrite").parquet(_to_address(unfinished))
@@ -299,7 +300,7 @@ class Spark(Engine):
             yield _combine_files(raw, spec.width)
             return
         noise = list(
-            frames.combine_messages(
+            worker_tasks.combine_messages(
                 ((wire, None) for wire in message_files.read_messages(files, spec.width)), spec.width
             )
         )
@@ -385,7 +386,7 @@ class Spark(Engine):
                 written = self.session.read.parquet(where)
                 few = width <= message_files.MAX_COUNTED_BYTES
                 counted = exact_shuffle.count_distinct_messages(written) if few else _combine_files(written, width)
-                total = frames.sum_statistics(counted, mechanism, estimator)
+                total = worker_tasks.sum_statistics(counted, mechanism, estimator)
         if total is None:
             raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
         return total
@@ -491,13 +492,13 @@ def _build_combine_task(width: int) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         wires = (message_files.from_arrow(batch.column(0), width) for batch in batches)
-        yield from frames.combine_messages(((wire, None) for wire in wires), width)
+        yield from worker_tasks.combine_messages(((wire, None) for wire in wires), width)
 
     return run
 
 
 def _combine_files(raw: DataFrame, width: int) -> DataFrame:
-    return frames.map_batches(raw, _build_combine_task(width), frames.MESSAGES_SCHEMA)
+    return worker_tasks.map_batches(raw, _build_combine_task(width), worker_tasks.MESSAGES_SCHEMA)
 
 
 # --- Short messages, in this process ---
@@ -514,4 +515,4 @@ def _accumulate_counts(
     """Returns the statistic of messages with these counts."""
     occurring = np.flatnonzero(counts)
     wire = exact_shuffle.encode_numbers(occurring, mechanism.message_bytes)
-    return frames.accumulate_counts(mechanism, estimator, wire, counts[occurring]) if len(occurring) else None
+    return worker_tasks.accumulate_counts(mechanism, estimator, wire, counts[occurring]) if len(occurring) else None

@@ -20,10 +20,10 @@ import numpy as np
 
 from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.collection import message_files
-from shuffledp.spark.frames import (
+from shuffledp.spark.repeatable_rows import Batches
+from shuffledp.spark.worker_tasks import (
     COUNT_COLUMN,
     MESSAGES_SCHEMA,
-    Batches,
     build_batch,
     decode_numbers,
     map_batches,

@@ -16,8 +16,8 @@ from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDummiesEstimator
-from shuffledp.sampling.bits_and_subsets import BitCode, first_bits
 from shuffledp.sampling.hashing import assign_buckets
+from shuffledp.sampling.prefix_codes import BitCode, first_bits
 from shuffledp.tasks import heavy_hitters_search
 from shuffledp.tasks.base import Needs, Quantity, Sensitivity, Task, count_shape
 from shuffledp.tasks.column_reader import ColumnReader

@@ -19,7 +19,7 @@ from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP
 from shuffledp.numerics.roots import find_crossing
-from shuffledp.sampling.bits_and_subsets import (
+from shuffledp.sampling.prefix_codes import (
     END,
     LETTER_FREQUENCIES,
     LETTERS,

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from flint import ctx
 
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTable
 from shuffledp.privacy.dominating_pairs import HidingPair

@@ -9,8 +9,8 @@ from fractions import Fraction
 from random import Random
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import NotApplicable
-from shuffledp._core.formatting import Progress
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.registry import QUICK_EFFORT

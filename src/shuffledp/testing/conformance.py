@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shuffledp._core import validation
-from shuffledp._core.formatting import Progress
+from shuffledp._core.base_classes import Progress
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.testing._suite_parts import (
     DEFAULT_SAMPLES,

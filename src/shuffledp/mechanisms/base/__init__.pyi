@@ -25,7 +25,6 @@ from shuffledp.mechanisms.base.estimator import (
     NormalErrorLaw as NormalErrorLaw,
     SelectedOptions as SelectedOptions,
     SimulableEstimator as SimulableEstimator,
-    TreeEstimator as TreeEstimator,
 )
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw as AggregateNoiseLaw, Law as Law, PairLaw as PairLaw
 from shuffledp.mechanisms.base.mechanism import (
@@ -41,6 +40,7 @@ from shuffledp.mechanisms.base.message_plan import (
     WithDummies as WithDummies,
     WithRandomBits as WithRandomBits,
 )
+from shuffledp.mechanisms.base.range_estimator import TreeEstimator as TreeEstimator
 from shuffledp.mechanisms.base.seed_compression import (
     ApproximateProposal as ApproximateProposal,
     Proposal as Proposal,
@@ -61,7 +61,7 @@ from shuffledp.privacy.dominating_pairs import (
     OtherUsers as OtherUsers,
     exact_pair as exact_pair,
 )
-from shuffledp.privacy.metric_space import (
+from shuffledp.privacy.neighbours import (
     Neighbours as Neighbours,
     neighbours_from_pair as neighbours_from_pair,
     neighbours_from_parameters as neighbours_from_parameters,

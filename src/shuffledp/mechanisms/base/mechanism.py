@@ -17,16 +17,10 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bools, Bytes, Floats
 from shuffledp.mechanisms.base.domain import InputDomain, check_categories
 from shuffledp.mechanisms.base.encoding import Encoding
-from shuffledp.mechanisms.base.estimator import (
-    ConsistentRangeEstimator,
-    Estimate,
-    Estimator,
-    SelectedOptions,
-    TreeEstimator,
-    check_memory,
-)
+from shuffledp.mechanisms.base.estimator import Estimate, Estimator, SelectedOptions, check_memory
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.message_plan import MessagePlan, SingleMessage
+from shuffledp.mechanisms.base.range_estimator import ConsistentRangeEstimator, TreeEstimator
 from shuffledp.mechanisms.base.seed_compression import Proposal, SeedEstimator
 from shuffledp.mechanisms.base.table_law import TableLaw
 from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers

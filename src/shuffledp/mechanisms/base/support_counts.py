@@ -17,8 +17,8 @@ from shuffledp.mechanisms.base.estimator import (
     SelectedOptions,
     SelectedOptionsEstimator,
     SimulableEstimator,
-    TreeEstimator,
 )
+from shuffledp.mechanisms.base.range_estimator import TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.sampling import bits_and_subsets
 

@@ -19,13 +19,14 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.numerics.intervals import float_above, float_below, precision, round_up, to_rational
 from shuffledp.numerics.worst_mixture import MessageProbabilities
 from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers, exact_pair
-from shuffledp.privacy.randomizer import TruncatedRandomizer, ValueObject
+from shuffledp.privacy.randomizer import TruncatedRandomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource
 

@@ -13,16 +13,10 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimator import (
-    ConcatenatedErrorLaw,
-    ConsistentRangeEstimator,
-    Estimate,
-    Influence,
-    SimulableEstimator,
-    TreeEstimator,
-)
+from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, Estimate, Influence, SimulableEstimator
 from shuffledp.mechanisms.base.law import PairLaw, check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability
+from shuffledp.mechanisms.base.range_estimator import ConsistentRangeEstimator, TreeEstimator
 from shuffledp.mechanisms.base.support_counts import OptionCountEstimator
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelResponse
 from shuffledp.mechanisms.base.value_tree import ValueTree

@@ -16,28 +16,23 @@ from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import BoundedItemSet, Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
-from shuffledp.mechanisms.base.estimator import (
-    ConsistentRangeEstimator,
-    Estimate,
-    Influence,
-    SimulableEstimator,
-    TreeEstimator,
-)
+from shuffledp.mechanisms.base.estimator import Estimate, Influence, SimulableEstimator
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability
 from shuffledp.mechanisms.base.message_plan import SharedNoise
+from shuffledp.mechanisms.base.range_estimator import ConsistentRangeEstimator, TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
+from shuffledp.mechanisms.correlated_noise.cancelling_noise_design import design_noise
+from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import CancellingNoiseLaw
 from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import (
     MAX_OPTIONS,
     MAX_RATE,
     MAX_SHAPE,
     TUNABLE_SHAPE,
     CancellingNoise,
-    CancellingNoiseLaw,
     NoiseShare,
     SignedCountsEstimator,
     check_ratio,
-    design_noise,
     iterate_designs,
 )
 from shuffledp.mechanisms.dummies.poisson_dummies import check_positive

@@ -18,6 +18,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import RealNumber
@@ -36,7 +37,7 @@ from shuffledp.privacy.privacy_loss import (
     distance_delta,
     turning_point,
 )
-from shuffledp.privacy.randomizer import HasAggregateLoss, ValueObject
+from shuffledp.privacy.randomizer import HasAggregateLoss
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import PolyaDifference
 from shuffledp.sampling.random_sources import RandomSource
@@ -802,7 +803,9 @@ class SplitAndMix(Mechanism, HasAggregateLoss):
         messages = np.empty((len(values), self.messages), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            steps = rounding_and_digits.round_to_grid(rounding_and_digits.interval_to_units(part, self.low, self.high), self.levels, source)
+            steps = rounding_and_digits.round_to_grid(
+                rounding_and_digits.interval_to_units(part, self.low, self.high), self.levels, source
+            )
             steps += self.noise.draw(source, len(part))
             messages[start : start + USERS_AT_ONCE] = self.estimator.shares.split(steps, source)
         return messages.reshape(-1)

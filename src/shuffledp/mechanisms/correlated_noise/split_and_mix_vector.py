@@ -14,6 +14,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.domain import BoxVector, InputDomain
@@ -44,7 +45,7 @@ from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, UnitBa
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
 from shuffledp.numerics.intervals import float_above, precision, round_down, round_up, to_rational
 from shuffledp.privacy.privacy_loss import NoiseFacts
-from shuffledp.privacy.randomizer import HasAggregateLoss, ValueObject
+from shuffledp.privacy.randomizer import HasAggregateLoss
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import PolyaDifference, SkellamDifference
 from shuffledp.sampling.random_sources import RandomSource
@@ -384,7 +385,10 @@ class NoisyVectorSumEstimator(Estimator):
         return np.asarray(values.mean(axis=0))
 
     def variance(self, values: Array) -> Floats:
-        up = rounding_and_digits.grid_position(rounding_and_digits.signed_to_units(values), 2 * self.levels)[1] / rounding_and_digits.RANGE_UNITS
+        up = (
+            rounding_and_digits.grid_position(rounding_and_digits.signed_to_units(values), 2 * self.levels)[1]
+            / rounding_and_digits.RANGE_UNITS
+        )
         spread = self.noise.variance() + (up * (1 - up)).mean(axis=0)
         return np.asarray(spread / self.levels**2 / len(values))
 
@@ -513,7 +517,10 @@ class SplitAndMixVector(Mechanism, HasAggregateLoss):
         at_once = max(1, NUMBERS_AT_ONCE // self.dimension)
         for start in range(0, len(values), at_once):
             part = values[start : start + at_once]
-            steps = rounding_and_digits.round_to_grid(rounding_and_digits.signed_to_units(part), 2 * self.levels, source) - self.levels
+            steps = (
+                rounding_and_digits.round_to_grid(rounding_and_digits.signed_to_units(part), 2 * self.levels, source)
+                - self.levels
+            )
             numbers = steps.reshape(-1) + self._share_sampler.draw(source, steps.size)
             split = self.estimator.shares.split(numbers, source).reshape(*part.shape, self.messages)
             messages[start : start + at_once] = split + places

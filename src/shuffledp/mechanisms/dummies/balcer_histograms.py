@@ -196,7 +196,9 @@ class CoinCounters:
             own, part = values[start : start + step], messages[start : start + step]
             part[:, :, 0] += self.input_bits(own)
             hiding = part[:, :, 1:]
-            coins = bits_and_subsets.unpack_bits(bits_and_subsets.coin_rows(source, self.heads, 1, hiding.size), hiding.size)
+            coins = bits_and_subsets.unpack_bits(
+                bits_and_subsets.coin_rows(source, self.heads, 1, hiding.size), hiding.size
+            )
             hiding += coins.reshape(hiding.shape)
         return messages.reshape(-1)
 

@@ -154,7 +154,9 @@ class CheuZhilyaev(Mechanism, HasNoisyMessages, HasPublishedGuarantee):
     def randomize(self, values: Array, source: RandomSource) -> Array:
         each = self.message_plan.messages_per_user
         messages = bits_and_subsets.coin_rows(source, self.executed_flip, len(values) * each, self.options)
-        own = bits_and_subsets.unpack_bits(bits_and_subsets.coin_rows(source, 1 - self.executed_flip, 1, len(values)), len(values))
+        own = bits_and_subsets.unpack_bits(
+            bits_and_subsets.coin_rows(source, 1 - self.executed_flip, 1, len(values)), len(values)
+        )
         real = messages[::each].copy()
         bits_and_subsets.set_bit_per_row(real, values, own)
         messages[::each] = real

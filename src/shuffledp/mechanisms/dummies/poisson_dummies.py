@@ -24,11 +24,11 @@ from shuffledp.mechanisms.base.estimator import (
     SelectedOptions,
     SelectedOptionsEstimator,
     SimulableEstimator,
-    TreeEstimator,
 )
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.message_plan import SharedNoise
+from shuffledp.mechanisms.base.range_estimator import TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.numerics.intervals import precision, to_rational
 from shuffledp.privacy.privacy_loss import AggregateNoiseLoss, NoiseFacts

@@ -14,10 +14,11 @@ from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category, IntegerVector
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimate_intervals import PoissonErrorLaw
-from shuffledp.mechanisms.base.estimator import ConsistentRangeEstimator, Estimate, Estimator, Influence
+from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability
 from shuffledp.mechanisms.base.message_plan import SharedNoise
+from shuffledp.mechanisms.base.range_estimator import ConsistentRangeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.dummies.poisson_dummies import (
     MAX_MEAN,

@@ -55,7 +55,9 @@ class UnaryBits:
     def draw(self, values: Array, source: RandomSource) -> Array:
         """Draws one row for each user."""
         messages = bits_and_subsets.coin_rows(source, self.false_probability, len(values), self.options)
-        own = bits_and_subsets.unpack_bits(bits_and_subsets.coin_rows(source, self.true_probability, 1, len(values)), len(values))
+        own = bits_and_subsets.unpack_bits(
+            bits_and_subsets.coin_rows(source, self.true_probability, 1, len(values)), len(values)
+        )
         bits_and_subsets.set_bit_per_row(messages, values, own)
         return messages
 

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
-from shuffledp.mechanisms.table_and_density import PointProposal
+from shuffledp.mechanisms.base.table_mechanism import PointProposal
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.randomizer import HasTails
 from shuffledp.sampling import rounding_and_digits
@@ -61,7 +61,9 @@ class NoisyPointEstimator(Estimator):
         return np.array([values.mean()])
 
     def variance(self, values: Array) -> Floats:
-        _, left = rounding_and_digits.grid_position(rounding_and_digits.interval_to_units(values, self.low, self.high), self.grid)
+        _, left = rounding_and_digits.grid_position(
+            rounding_and_digits.interval_to_units(values, self.low, self.high), self.grid
+        )
         up = left / rounding_and_digits.RANGE_UNITS
         spread = self.noise_variance + float((up * (1 - up)).mean())
         return np.array([spread * self._step**2 / len(up)])
@@ -127,8 +129,8 @@ class Gaussian(Mechanism, HasTails):
         grid = usual if self.grid is None else validation.count("Gaussian", "grid", self.grid)
         if grid > rounding_and_digits.MAX_STEPS or grid * multiplier > rounding_and_digits.MAX_STEPS:
             raise ValueError(
-                f"Gaussian: grid and multiplier*grid must be at most {rounding_and_digits.MAX_STEPS}, got grid {grid} with "
-                f"multiplier {multiplier!r}."
+                f"Gaussian: grid and multiplier*grid must be at most {rounding_and_digits.MAX_STEPS}, got grid {grid} "
+                f"with multiplier {multiplier!r}."
             )
         object.__setattr__(self, "grid", grid)
 

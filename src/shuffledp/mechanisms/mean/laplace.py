@@ -29,7 +29,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import WEIGHT_BITS, WeightedProposal
 from shuffledp.numerics.intervals import integer_below, precision, round_down, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, ListedOtherUsers, MessageClass, OtherUsers
-from shuffledp.privacy.metric_space import (
+from shuffledp.privacy.neighbours import (
     Neighbours,
     build_attack,
     identical_neighbours,
@@ -208,7 +208,8 @@ class GridNoise:
     def number_law(self, unit: int) -> list[arb]:
         """Returns the law of the message of a number."""
         places = [
-            (arb(to_rational(chance)), self.point_law(k)) for k, chance in rounding_and_digits.grid_law(unit, self.grid).items()
+            (arb(to_rational(chance)), self.point_law(k))
+            for k, chance in rounding_and_digits.grid_law(unit, self.grid).items()
         ]
         return [sum((chance * law[y] for chance, law in places), arb(0)) for y in range(self.grid + 1)]
 
@@ -456,7 +457,9 @@ class GridProposal(WeightedProposal):
     def acceptance(self, values: Array, messages: Array) -> Floats:
         """Returns the acceptance probabilities; a number is a mixture of two points."""
         grid = self.noise.grid
-        point, left = rounding_and_digits.grid_position(rounding_and_digits.interval_to_units(values, self.low, self.high), grid)
+        point, left = rounding_and_digits.grid_position(
+            rounding_and_digits.interval_to_units(values, self.low, self.high), grid
+        )
         up = left / rounding_and_digits.RANGE_UNITS
         below, above = np.abs(messages - point), np.minimum(np.abs(messages - point - 1), grid)
         chances = (1 - up) * self._powers[below] + up * self._powers[above]
@@ -529,7 +532,9 @@ class TruncatedNoiseEstimator(Estimator):
 
     def variance(self, values: Array) -> Floats:
         """Returns the variance; a point k is sent to an end with probability (λ^k + λ^(g−k))/(1+λ)."""
-        whole, left = rounding_and_digits.grid_position(rounding_and_digits.interval_to_units(values, self.low, self.high), self.grid)
+        whole, left = rounding_and_digits.grid_position(
+            rounding_and_digits.interval_to_units(values, self.low, self.high), self.grid
+        )
         up, rate = left / rounding_and_digits.RANGE_UNITS, float(self.rate)
         spread = up * (1 - up)
         for steps, share in ((whole, 1 - up), (whole + 1, up)):
@@ -653,7 +658,9 @@ class Laplace(Mechanism, HasNeighbours):
     def neighbours_within(self, diameter: float) -> Neighbours:
         size = validation.positive_finite("Laplace", "diameter", diameter, up=True)
         (apart,) = self._units(np.array([rounding_and_digits.largest_float_within(size, self.low, self.high)])).tolist()
-        return self.law.neighbours_within(rounding_and_digits.max_steps_apart(size, self.low, self.high, self.grid), apart)
+        return self.law.neighbours_within(
+            rounding_and_digits.max_steps_apart(size, self.low, self.high, self.grid), apart
+        )
 
     # --- for tests and the catalogue ---
 

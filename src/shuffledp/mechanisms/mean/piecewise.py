@@ -163,7 +163,9 @@ class Piecewise(Mechanism):
         messages = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), USERS_AT_ONCE):
             part = values[start : start + USERS_AT_ONCE]
-            near = rounding_and_digits.round_to_grid(rounding_and_digits.signed_to_units(part), self.window_steps, source)
+            near = rounding_and_digits.round_to_grid(
+                rounding_and_digits.signed_to_units(part), self.window_steps, source
+            )
             near += source.integers_below(self.window, len(part))
             anywhere = source.integers_below(self.grid, len(part))
             uniform = source.coins(self.response.uniform_share, len(part))
@@ -174,7 +176,9 @@ class Piecewise(Mechanism):
         """Returns attacks on the two ends where all others hold the first, 0, or a window beside the last."""
         beside = Fraction(max(0, self.grid - 2 * self.window), self.window_steps)
         units = [0, rounding_and_digits.RANGE_UNITS // 2, int(beside * rounding_and_digits.RANGE_UNITS)]
-        return [self._build_attack(rounding_and_digits.grid_law(unit, self.window_steps)) for unit in dict.fromkeys(units)]
+        return [
+            self._build_attack(rounding_and_digits.grid_law(unit, self.window_steps)) for unit in dict.fromkeys(units)
+        ]
 
     def _build_attack(self, others: dict[int, Fraction]) -> HidingPair:
         """Returns the attack where the others' window begins at these points with these probabilities.

@@ -41,7 +41,7 @@ from shuffledp.privacy.dominating_pairs import (
     OtherUsers,
     exact_pair,
 )
-from shuffledp.privacy.metric_space import (
+from shuffledp.privacy.neighbours import (
     Neighbours,
     build_attack,
     identical_neighbours,
@@ -382,7 +382,9 @@ class HatLaw(Law):
 
     def attacks(self) -> Sequence[HidingPair]:
         """Returns the attacks on the two ends."""
-        return self.neighbours_between(0, rounding_and_digits.RANGE_UNITS, far=rounding_and_digits.RANGE_UNITS).attacks()
+        return self.neighbours_between(
+            0, rounding_and_digits.RANGE_UNITS, far=rounding_and_digits.RANGE_UNITS
+        ).attacks()
 
     def other_users(self) -> Sequence[OtherUsers]:
         """Returns pairs as far apart as possible and every dataset; a number is a mixture of two points."""
@@ -609,12 +611,16 @@ class WitchHat(Mechanism, HasNeighbours):
 
     def neighbours_within(self, diameter: float) -> Neighbours:
         size = validation.positive_finite("WitchHat", "diameter", diameter, up=True)
-        return self.law.neighbours_within(rounding_and_digits.max_steps_apart(size, -self.half_width, self.half_width, self.grid))
+        return self.law.neighbours_within(
+            rounding_and_digits.max_steps_apart(size, -self.half_width, self.half_width, self.grid)
+        )
 
     def neighbours_between(self, first: Any, second: Any) -> Neighbours:
         numbers = self.check([first, second])
         a, b = self._units(numbers).tolist()
-        return self.law.neighbours_between(a, b, far=0 if sum(numbers.tolist()) > 0 else rounding_and_digits.RANGE_UNITS)
+        return self.law.neighbours_between(
+            a, b, far=0 if sum(numbers.tolist()) > 0 else rounding_and_digits.RANGE_UNITS
+        )
 
     def table(self) -> OutputTable:
         if self.hat.messages > MAX_TABLE_MESSAGES:

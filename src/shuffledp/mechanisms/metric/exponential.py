@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from shuffledp._core import validation
 from shuffledp._core.validation import Floats, Integers
 from shuffledp.mechanisms.base.table_law import TableLaw, UnitTable, UnitTriple, canonicalize_pair, merge_columns
-from shuffledp.mechanisms.table_and_density import TableMechanism
+from shuffledp.mechanisms.base.table_mechanism import TableMechanism
 from shuffledp.numerics.intervals import float_above, integer_below, precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
-from shuffledp.privacy.metric_space import (
-    DistanceMatrix,
+from shuffledp.privacy.metric_space import DistanceMatrix
+from shuffledp.privacy.neighbours import (
     Neighbours,
     build_attack,
     identical_neighbours,

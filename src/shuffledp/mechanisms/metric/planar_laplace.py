@@ -17,6 +17,7 @@ from shuffledp.mechanisms.base.domain import InputDomain, check_interval, check_
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.table_law import UnitTable
+from shuffledp.mechanisms.base.table_mechanism import TableEstimator, TableProposal
 from shuffledp.mechanisms.metric.exponential import (
     MAX_DISTANCE,
     RATIO_BITS,
@@ -28,9 +29,9 @@ from shuffledp.mechanisms.metric.exponential import (
     round_to_units,
     units_per_weight,
 )
-from shuffledp.mechanisms.table_and_density import TableEstimator, TableProposal
 from shuffledp.numerics.intervals import precision, round_up
-from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix, Neighbours
+from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix
+from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.sampling.random_sources import RandomSource
 

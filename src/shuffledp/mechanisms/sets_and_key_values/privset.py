@@ -13,8 +13,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.mechanisms.frequency.subset_selection import (
+from shuffledp.mechanisms.base.subset_messages import (
     IntersectingSubsets,
     SubsetEncoding,
     SubsetEstimator,
@@ -22,6 +21,7 @@ from shuffledp.mechanisms.frequency.subset_selection import (
     choose_size,
     contains_user_option,
 )
+from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
 from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.random_sources import RandomSource
 

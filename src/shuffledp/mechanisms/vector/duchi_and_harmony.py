@@ -409,7 +409,9 @@ class Harmony(Mechanism):
         chosen = source.integers_below(self.dimension, users)
         units = rounding_and_digits.signed_to_units(values[np.arange(users), chosen])
         fair = source.integers_below(2, users).astype(np.bool_)
-        sign = np.where(source.coins(self.response.uniform_share, users), fair, rounding_and_digits.coins(units, source))
+        sign = np.where(
+            source.coins(self.response.uniform_share, users), fair, rounding_and_digits.coins(units, source)
+        )
         return np.asarray(2 * chosen + sign)
 
     def table(self) -> OutputTable:

@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
+from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
@@ -35,14 +36,7 @@ from shuffledp.privacy.dominating_pairs import (
     exact_pair,
 )
 from shuffledp.privacy.privacy_loss import AggregateNoiseLoss
-from shuffledp.privacy.randomizer import (
-    HasAggregateLoss,
-    HasQuickForm,
-    HasTails,
-    Randomizer,
-    TruncatedRandomizer,
-    ValueObject,
-)
+from shuffledp.privacy.randomizer import HasAggregateLoss, HasQuickForm, HasTails, Randomizer, TruncatedRandomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.noise import normals
 from shuffledp.sampling.random_sources import RandomSource

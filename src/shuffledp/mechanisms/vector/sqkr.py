@@ -328,7 +328,10 @@ class SQKR(Mechanism):
         messages = list(_all_messages(size, count))
         rows = []
         for shares in self.frame_coefficients.coefficients(inputs):
-            plus = [Fraction(int(unit), rounding_and_digits.RANGE_UNITS) for unit in rounding_and_digits.signed_to_units(shares)]
+            plus = [
+                Fraction(int(unit), rounding_and_digits.RANGE_UNITS)
+                for unit in rounding_and_digits.signed_to_units(shares)
+            ]
             rows.append(tuple(self._chance(plus, message) for message in messages))
         return OutputTable(inputs, np.array(messages), tuple(rows))
 
