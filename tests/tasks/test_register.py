@@ -132,5 +132,5 @@ def test_every_task_of_the_package_is_registered() -> None:
     }
     # What searches have in common is no task by itself.
     missing = defined - {kind.__name__ for kind in TASKS} - {"SearchTask"}
-    assert not missing, f"add {', '.join(sorted(missing))} to TASKS in shuffledp/tasks/task_list.py"
+    assert not missing, f"add {', '.join(sorted(missing))} to TASKS in shuffledp/tasks/registry.py"
     assert len({kind.name for kind in TASKS}) == len(TASKS)

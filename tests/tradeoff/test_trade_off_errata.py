@@ -1,6 +1,6 @@
 """The counter-examples of docs/errata.md, section [FDP], on the shipped code, where no other test here has them.
 
-FD-1, 2, 3, 7, 8: test_mixture.py; FD-4: bounds/test_mixture.py; FD-9, 10: test_noisy_step.py.
+FD-1, 2, 3, 7, 8: test_mixture.py; FD-4: bounds/test_clone_mixture.py; FD-9, 10: test_noisy_step.py.
 """
 
 from __future__ import annotations

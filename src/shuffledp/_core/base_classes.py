@@ -7,15 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from shuffledp._core.formatting import escape_line, escape_terminal, format_html_table
-
-if TYPE_CHECKING:
-    pass
-
 
 Row = tuple[str, str]
 """A label and its text."""

@@ -202,6 +202,3 @@ def yes_or_no(holds: bool, otherwise: str = "no") -> str:
 def _format_html_row(cells: Sequence[str], tag: str) -> str:
     left = 'style="text-align:left"'
     return "<tr>" + "".join(f"<{tag} {left}>{escape(escape_terminal(cell))}</{tag}>" for cell in cells) + "</tr>"
-
-
-# --- Progress: the pipeline reports, its caller displays ---

@@ -28,9 +28,6 @@ from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-# --- Truncation of tails ---
-
-
 # --- Blanket bounds ---
 
 

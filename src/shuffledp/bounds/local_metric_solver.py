@@ -73,8 +73,6 @@ class PairProofs(ValueObject):
         return next(((a, b) for a, b in space.pairs() if math.isinf(amplified[a, b])), None)
 
 
-# --- Search ---
-
 # --- Search in floats (nothing here is proved) ---
 
 

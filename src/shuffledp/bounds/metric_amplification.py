@@ -70,9 +70,6 @@ def clone_sums(matrix: Floats) -> Floats:
     return np.stack([(row + grown).max(axis=1) for row in grown])
 
 
-# --- Total variation as a function of the distance ---
-
-
 # --- Variation-ratio reduction for many parameters in floats (for searching, never a guarantee) ---
 
 
@@ -701,12 +698,3 @@ class MechanismMetric:
             for b in range(a):
                 result[a, b] = result[b, a] = self(inputs[a], inputs[b]).upper
         return result
-
-
-# --- Proofs that every two inputs meet a target ---
-
-
-# --- Comparison of bounds ---
-
-
-# --- Every theorem for pairs of inputs ---

@@ -25,8 +25,6 @@ TASK_NUMBERS = (
 )
 """Options of tasks that are one number each."""
 
-# --- Code snippets ---
-
 
 # --- Requests ---
 

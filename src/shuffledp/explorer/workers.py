@@ -188,9 +188,6 @@ class WorkerPool:
         return self.long if is_long else self.quick
 
 
-# --- Watched directories: no counts before they are released ---
-
-
 # --- The worker process ---
 # It reads one request per line and answers in lines, all JSON: progress first, then the result. It may be killed at any
 # time. Requests are parsed and printed by the command line itself, in this process, so that the shown command gives the

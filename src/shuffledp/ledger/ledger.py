@@ -712,8 +712,8 @@ class Ledger:
         if reserved is not None and total <= spent:
             return
         raise GuaranteeTooWeak(
-            f"{ERROR_PREFIX}: this collection {entries_and_budgets.format_budget_excess(budget, spent, total)}; nothing "
-            f"was {'released' if reserved else 'collected'}."
+            f"{ERROR_PREFIX}: this collection {entries_and_budgets.format_budget_excess(budget, spent, total)}; "
+            f"nothing was {'released' if reserved else 'collected'}."
         )
 
     def _precompute_curves(

@@ -23,15 +23,6 @@ from shuffledp.privacy.dominating_pairs import Classes, ExactClass, HidingPair, 
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-# --- Estimator: counts of inputs by weighted least squares ---
-
-
-# --- Proposal law: in proportion to the largest entry of each column ---
-
-
-# --- Proposal law of a table in which some input may send an output that another hardly ever or never sends ---
-
-
 # --- A table of your own ---
 
 
@@ -157,9 +148,6 @@ def _parse_probability(where: str, text: str) -> float:
     if not 0 <= number < math.inf:
         raise ValueError(f"FromTable: {where}: expected a probability, got {text.strip()!r}.")
     return number
-
-
-# --- Opting out ---
 
 
 # --- A density of your own ---

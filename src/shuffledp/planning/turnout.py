@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shuffledp._core.errors import NumericalError
 from shuffledp._core.formatting import format_epsilon_equation
 from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.planning.plan import Plan
-
-if TYPE_CHECKING:
-    pass
-
 
 REDUCED_SHARES = {"half": 2, "a tenth": 10}
 """Names of the fractions of users that take part, with their denominators."""

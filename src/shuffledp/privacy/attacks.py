@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from flint import fmpq
 
@@ -16,9 +15,6 @@ from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import DecreasingFunction, invert
 from shuffledp.privacy.curve import FORMULA_BITS, MAX_EPSILON, CurveSource, NumericCurve, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
-
-if TYPE_CHECKING:
-    pass
 
 
 class Attack(ValueObject, ABC):

@@ -34,11 +34,12 @@ from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import find_crossing, invert
-from shuffledp.privacy.attacks import Attack
 from shuffledp.privacy.dominating_pairs import HidingPair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from shuffledp.privacy.attacks import Attack
 
 
 # --- Values at many ε ---
@@ -714,9 +715,6 @@ class ClosedFormDeltaCurve(PrivacyCurve):
             return self._value(0.0, 0.0)
         value = self.bracket(epsilon)
         return self._value(value.upper_float(), value.upper_float() - value.lower_float())
-
-
-# --- Attacks on constructed datasets ---
 
 
 # --- Interpolation between proved values ---

@@ -51,9 +51,6 @@ def great_circle(first: Floats, second: Floats, rate: float = 1.0) -> float:
         return round_up(arb(rate) * 2 * arb(EARTH_RADIUS) * half.sqrt().min(arb(1)).asin())
 
 
-# --- Privacy between chosen inputs ---
-
-
 # --- CSV files ---
 
 

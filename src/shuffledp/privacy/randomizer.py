@@ -295,6 +295,3 @@ class TruncatedRandomizer(Randomizer):
         Args:
             epsilon: The ε.
         """
-
-
-# --- Value objects ---

@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource
 
-# --- Prefix codes as automata: two transitions from each state, END when a value is complete ---
-
-
 # --- Rows of packed bits ---
 #
 # Column j of a row is bit j mod 8 (the lowest is bit 0) of byte j div 8; bits beyond the last column are 0. Bits are

@@ -50,7 +50,6 @@ from shuffledp.service.crypto import (
     decode_base64url,
     encode_base64url,
 )
-from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.service.tokens import Admission, read_admission
 from shuffledp.storage import durable_files, sorting
 
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from shuffledp.mechanisms.base.mechanism import Mechanism
     from shuffledp.planning.plan import Plan
     from shuffledp.service.browser.programs import BrowserProgram
+    from shuffledp.service.signed_documents import RoundNotice
     from shuffledp.tasks.base import Task
 
 FORMAT, VERSION = "shuffledp campaign", 1

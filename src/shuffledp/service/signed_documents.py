@@ -7,11 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.crypto import (
-    PublicKey,
-    ShufflerKey,
-    verify_document,
-)
+from shuffledp.service.crypto import PublicKey, ShufflerKey, verify_document
 
 if TYPE_CHECKING:
     from shuffledp.collection.message_files import Manifest

@@ -86,27 +86,9 @@ def _split_format(path: str) -> tuple[str | None, str]:
     return None, path
 
 
-# --- Rows identified by a key ---
-
-
-# --- Rows identified by their place in files ---
-
-
-# --- Data frames that are not repeatable ---
-
-
 # --- Data frames of messages with their counts ---
 #
 # Equal messages of a task are counted before they leave it: there is no order among them, and nothing is moved twice.
-
-
-# --- Checking ---
-
-
-# --- Encoding ---
-
-
-# --- Aggregating ---
 
 
 # --- A data frame as a table ---

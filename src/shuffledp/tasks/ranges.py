@@ -200,9 +200,6 @@ class _NodeNoiseEstimator(KnownCovarianceEstimator):
         return np.asarray((weights**2).sum(axis=-1))
 
 
-# --- Counts over time ---
-
-
 # --- Queries about an ordered domain after the collection ---
 
 

@@ -609,9 +609,3 @@ def check_memory(who: str, options: int, size: int) -> None:
             f"{who}: all {options:,} options at once would take {size:,} bytes, where {MAX_ESTIMATE_BYTES:,} are the "
             f"most; ask for some of them, by --options FILE or options=[…]."
         )
-
-
-# --- Estimates of ranges ---
-
-
-# --- Quantiles, from the inverse of the running count ---

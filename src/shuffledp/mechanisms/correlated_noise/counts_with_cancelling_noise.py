@@ -47,15 +47,6 @@ from shuffledp.privacy.randomizer import HasAggregateLoss
 from shuffledp.sampling.noise import ChoiceLaw, LogarithmicLaw, PoissonLaw
 from shuffledp.sampling.random_sources import RandomSource
 
-# --- Excess of the sum of two independent losses: certified bounds of E(1 − e^(x − l − l'))₊ ---
-
-
-# --- Exact loss of cancelling noise: geometric noise on the two counts of an option, and pairs that cancel ---
-
-
-# --- Search for the parameters with the fewest messages, in floats; the result is certified elsewhere ---
-
-
 # --- A user's share of the noise: a few clusters of messages, in time independent of the number of options ---
 
 
