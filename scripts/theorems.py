@@ -34,9 +34,8 @@ MAX_TESTS = 3
 """Largest number of tests listed for each statement."""
 REFUSAL = re.compile("bad_|refus|sentence|no_message|errors$")
 """Names of tests of refused input, which are listed last."""
-KEYS = ("VR", "MDP", "LC", "FDP", "PB", "FMT21", "FMT23", "SCW25", "BC20", "BCJM21", "CZ22", "GKMPS21", "LWY22",
-        "BBGN20", "DUMP")  # fmt: skip
-"""Sources, in the order of the page's list."""
+KEYS = tuple(re.findall(r"^\| \[(\w+)\] \|", PAGE.read_text("utf-8"), re.MULTILINE))
+"""Keys of the sources, in the order of the page's list."""
 OWN = "Of this project and of textbooks"
 LABEL = re.compile(r"(Theorem|Requires|Returns|Deviates):\s*(.*)")
 
@@ -209,6 +208,11 @@ def table() -> str:
 def source_of(statement: Statement) -> str:
     """Returns the key at the head of the citation; empty for proofs of this project or of textbooks."""
     found = re.match(r"\W*\[([A-Z]{2,}\d*)\b", statement.parts["Theorem"])
+    if found and found[1] not in KEYS:
+        sys.exit(
+            f"theorems: {statement.name} cites [{found[1]}]; add it to 'Citation keys' in docs/theorems.md and to "
+            "CITATIONS in src/shuffledp/statement.py."
+        )
     return found[1] if found else ""
 
 

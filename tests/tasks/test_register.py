@@ -134,3 +134,24 @@ def test_every_task_of_the_package_is_registered() -> None:
     missing = defined - {kind.__name__ for kind in TASKS} - {"SearchTask"}
     assert not missing, f"add {', '.join(sorted(missing))} to TASKS in shuffledp/tasks/registry.py"
     assert len({kind.name for kind in TASKS}) == len(TASKS)
+
+
+SEVERAL_ROUNDS_OR_QUESTIONS = {"heavy-hitters", "heavy-hitters-at-once", "survey", "marginals", "counts-over-time"}
+"""Tasks whose plans have tests of their own."""
+
+
+def test_every_task_is_in_the_lists_that_other_tests_go_through() -> None:
+    """Tests of planning, of offers and of reports take their tasks from these lists."""
+    from tests.collection.task_cases import CASES
+    from tests.planning.goals import TASKS as GOALS
+
+    planned = {type(task) for task in GOALS.values()}
+    collected = {type(case.task) for case in CASES.values()}
+    for kind in TASKS:
+        if kind.command_name() not in SEVERAL_ROUNDS_OR_QUESTIONS:
+            assert kind in planned, (
+                f"add a small {kind.__name__} to TASKS in tests/planning/goals.py, and its data to data_for in "
+                "tests/collection/test_offers.py"
+            )
+        if kind.command_name() != "heavy-hitters-at-once":
+            assert kind in collected, f"add a {kind.__name__} to CASES in tests/collection/task_cases.py"
