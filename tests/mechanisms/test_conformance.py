@@ -66,7 +66,10 @@ def truths(shared_folder: Path) -> Iterator[None]:
 @pytest.mark.parametrize(("check", "case"), list(_cases()))
 def test_conformance(check: Check[MechanismCase], case: MechanismCase) -> None:
     """Each check of the suite on each example."""
-    assert check.find_failure(case) is None
+    failure = check.find_failure(case)
+    if failure is not None:
+        # pytest would shorten a failure that it compares.
+        pytest.fail(str(failure), pytrace=False)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -75,7 +78,9 @@ def test_messages_bad_values_and_settings(name: str) -> None:
     case = EXAMPLES[name]
     found = [check.find_failure(case) for check in AT_ONCE if not check.requirement(case)]
     assert found
-    assert [failure for failure in found if failure is not None] == []
+    failures = [str(failure) for failure in found if failure is not None]
+    if failures:
+        pytest.fail("\n".join(failures), pytrace=False)
 
 
 def test_no_check_is_left_out_unseen() -> None:
