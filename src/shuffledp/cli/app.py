@@ -16,8 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from shuffledp._core import __version__
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import ShuffledpError, error_phrase
 from shuffledp._core.formatting import escape_line
+from shuffledp._core.option_names import write_option
 
 # --- Repeated options ---
 
@@ -261,7 +262,7 @@ def format_error(error: Exception) -> str:
     elif isinstance(error, OSError):
         text = f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}."
     else:
-        text = _replace_function_name(str(error))
+        text = _replace_function_name(error_phrase(error).write(write_option))
     return " ".join(text.split())
 
 

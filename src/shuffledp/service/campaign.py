@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.service.crypto import (
@@ -478,10 +479,11 @@ class Campaign:
                 f"`shuffledp campaign create`."
             )
         if self.plan.mechanism.local_epsilon is None and not without_local:
-            raise ValueError(
-                f"{ERROR_PREFIX}: the messages of {self.plan.mechanism.name} are not private without the shuffler: if "
-                f"it colludes with the analyst, both see every value; accept that by --without-local, or plan with a "
-                f"local ε."
+            raise InvalidArgument(
+                ERROR_PREFIX,
+                f"the messages of {self.plan.mechanism.name} are not private without the shuffler: if it colludes with "
+                "the analyst, both see every value",
+                hint=phrase("accept that by {without_local=True}, or plan with a local ε"),
             )
 
 
