@@ -62,14 +62,12 @@ def test_exact_counts_give_exact_quantiles() -> None:
 
 def test_a_search_finds_what_all_values_tell() -> None:
     """Beyond a number of values only some running counts are looked at: the same interval, or one within it."""
-    from shuffledp.mechanisms.base import estimator
-
     mechanism = sdp.RangeTree(2000, 300.0, 5000)
     rng = np.random.default_rng(2)
     values = np.clip(rng.normal(900, 300, 5000).astype(int), 0, 1999)
     count = running(mechanism, values, 2000, rng)
     searched = count.quantile(0.5, 0.95)
-    most, range_estimator.MAX_FULL_SCAN_VALUES = estimator.MAX_FULL_SCAN_VALUES, 10_000
+    most, range_estimator.MAX_FULL_SCAN_VALUES = range_estimator.MAX_FULL_SCAN_VALUES, 10_000
     try:
         whole = count.quantile(0.5, 0.95)
     finally:

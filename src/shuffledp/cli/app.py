@@ -92,11 +92,11 @@ COMMAND_ENTRIES = {
     "simulate": CommandEntry(
         "plan:simulate_command", "Simulate a plan with made-up users, to compare the error with the expected one."
     ),
-    "collect": CommandEntry("collect:collect_command", "Collect privately: encode, shuffle, aggregate, report."),
-    "encode": CommandEntry("collect:encode", "Randomize values into messages, in the role of the encoder."),
-    "shuffle": CommandEntry("collect:shuffle", "Remove order and origin of messages, in the role of the shuffler."),
-    "release": CommandEntry("collect:release", "Release the messages of one day, in the role of the shuffler."),
-    "estimate": CommandEntry("collect:estimate", "Write a report from shuffled messages, in the role of the analyst."),
+    "collect": CommandEntry("collection:collect_command", "Collect privately: encode, shuffle, aggregate, report."),
+    "encode": CommandEntry("collection:encode", "Randomize values into messages, in the role of the encoder."),
+    "shuffle": CommandEntry("collection:shuffle", "Remove order and origin of messages, in the role of the shuffler."),
+    "release": CommandEntry("collection:release", "Release the messages of one day, in the role of the shuffler."),
+    "estimate": CommandEntry("collection:estimate", "Write a report from shuffled messages, in the role of the analyst."),
     "serve": CommandEntry(
         "service:serve_command",
         "Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
@@ -112,7 +112,7 @@ COMMAND_ENTRIES = {
         "Run a whole campaign on this machine: clients, a shuffler that is killed once, and an analyst.",
     ),
     "ask": CommandEntry(
-        "collect:ask_command", "Query a finished collection of ranges, which costs no privacy.", "TakesRanges"
+        "collection:ask_command", "Query a finished collection of ranges, which costs no privacy.", "TakesRanges"
     ),
     "web": CommandEntry(
         "explorer:web_command",
