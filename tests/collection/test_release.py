@@ -312,7 +312,7 @@ def test_days_come_in_order(tmp_path: Path) -> None:
         given: dict[str, Any] = {"day": "wed", "plan": plan, "state": tmp_path / "own", "out": tmp_path / "public"}
         with pytest.raises(ValueError, match=match):
             collection.release(**(given | more))
-    with pytest.raises(ValueError, match=r"has days that are not in .*; give the --state of those days"):
+    with pytest.raises(ValueError, match=r"has days that are not in .*; give the state of those days"):
         one("mon", state=tmp_path / "fresh2")
     shutil.copytree(tmp_path / "own", tmp_path / "copy")
     one("wed")

@@ -109,20 +109,19 @@ class Calendar:
         mechanism = plan.mechanism
         estimator = mechanism.estimator
         if not isinstance(plan.task, OverTime) or not isinstance(estimator, TreeEstimator):
-            goal = "task=OverTime(…), rests_on='shuffler-noise'"
+            goal = Argument(
+                "task=OverTime(…), rests_on='shuffler-noise'",
+                command_line="--task counts-over-time --rests-on shuffler-noise",
+            )
+            expected = "expected a plan for the task 'counts over time'"
+            raise InvalidArgument(who, expected, got=repr(plan.task.name), hint=phrase("plan with {goal}", goal=goal))
+        if not mechanism.message_plan.has_shuffler_noise:
             raise InvalidArgument(
                 who,
-                "expected a plan for the task 'counts over time'",
-                got=repr(plan.task.name),
-                hint=phrase(
-                    "plan with {goal}",
-                    goal=Argument(goal, command_line="--task counts-over-time --rests-on shuffler-noise"),
-                ),
-            )
-        if not mechanism.message_plan.has_shuffler_noise:
-            raise ValueError(
-                f"{who}: expected noise of the shuffler, got {mechanism.name}, whose noise the users draw: on the "
-                "first days the users of later days are missing; plan with --rests-on shuffler-noise."
+                "expected noise of the shuffler",
+                got=f"{mechanism.name}, whose noise the users draw: on the first days the users of later days are "
+                "missing",
+                hint=phrase("plan with {rests_on='shuffler-noise'}"),
             )
         return cls(mechanism, estimator)
 
