@@ -228,5 +228,5 @@ def test_the_command(table: Path, tmp_path: Path) -> None:
     outcome = run(*given, "--out", str(tmp_path / "three"), "--drawn")
     assert (outcome.status, outcome.err) == (
         2,
-        "shuffledp: collect: drawn is for plans whose users are drawn out of more people (--of).\n",
+        "shuffledp: collect: --drawn is for plans whose users are drawn out of more people (--of).\n",
     )
