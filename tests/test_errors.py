@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import pickle
 import re
 import sys
@@ -369,3 +370,12 @@ def test_the_page_reads_the_names_of_its_fields() -> None:
     with mock.patch.object(sys, "argv", ["shuffledp"]):
         told = workers.run_command(typer.main.get_command(app), request, lambda line: None)
     assert told == {"refused": "krr: mechanism needs epsilon_local."}
+
+
+def test_a_plan_file_that_lacks_a_setting_keeps_the_reference() -> None:
+    document = PLAN.document()
+    document.pop("check", None)
+    document["mechanism"]["settings"] = {}
+    with pytest.raises(ValueError, match=r"^plan: krr: setting options is missing; add options=…\.$") as told:
+        sdp.Plan.parse(json.dumps(document))
+    assert error_phrase(told.value).write(write_option) == "plan: krr: setting options is missing; add --set options=…."
