@@ -16,7 +16,7 @@ from flint import arb
 
 from shuffledp._core import __version__, formatting, validation
 from shuffledp._core.base_classes import PrintableResult, Row
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import Argument, InvalidArgument, ShuffledpError
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
     format_epsilon_equation,
@@ -382,7 +382,12 @@ def check_report_path(who: str, path: Path | None) -> None:
     if path is None:
         return
     if path.suffix.lower() not in REPORT_SUFFIXES:
-        raise ValueError(f"{who}: --report must end in {' or '.join(REPORT_SUFFIXES)}, got {str(path)!r}.")
+        raise InvalidArgument(
+            who,
+            f"must end in {' or '.join(REPORT_SUFFIXES)}",
+            got=repr(str(path)),
+            parameter=Argument("path", command_line="--report"),
+        )
     if path.is_dir() or not path.absolute().parent.is_dir():
         reason = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
         raise ValueError(f"{who}: could not write the report to {path}: {reason}.")

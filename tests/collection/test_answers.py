@@ -176,7 +176,7 @@ def test_what_says_nothing_of_a_task_is_refused(name: str, way: str, tmp_path: P
     """Before anything is collected."""
     case = CASES[name]
     plan = sdp.Plan(case.task, case.mechanism, users=600, epsilon=500.0, delta=1e-3)
-    with pytest.raises(ValueError, match=rf"^collect: --post {way} does not go with the task"):
+    with pytest.raises(ValueError, match=rf"^collect: post='{way}' does not go with the task"):
         sdp.collect(plan, case.data(np.random.default_rng(1)), case.columns, out=tmp_path / "out", post=way)
     assert not (tmp_path / "out").exists()
 

@@ -150,7 +150,7 @@ def test_one_row_of_a_sample_is_one_person(tmp_path: Path) -> None:
     plan = sampled_plan({"users": 36, "out_of": 360, "rate": "0.1"}, epsilon=0.12)
     table = write_table(tmp_path / "one.parquet", value=random_column("krr", 1))
     with pytest.raises(
-        GuaranteeTooWeak, match=r"1 users took part out of 360 where 36 were planned.*plan again with --minimum"
+        GuaranteeTooWeak, match=r"1 users took part out of 360 where 36 were planned.*plan again with minimum"
     ):
         collect(plan, table, "value", out=tmp_path / "out", drawn=True)
     report = collect(plan, table, "value", out=tmp_path / "out", drawn=True, allow_weaker=True)
@@ -160,7 +160,7 @@ def test_one_row_of_a_sample_is_one_person(tmp_path: Path) -> None:
 
 def test_only_plans_of_samples_take_one(table: Path, tmp_path: Path) -> None:
     """One sentence, and nothing is written."""
-    with pytest.raises(ValueError, match="collect: --drawn is for plans whose users are drawn"):
+    with pytest.raises(ValueError, match="collect: drawn is for plans whose users are drawn"):
         collect(small_plan("krr"), table, "value", out=tmp_path / "out", drawn=True)
     assert not (tmp_path / "out").exists()
 
@@ -206,7 +206,7 @@ def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Pat
         users,
         plan.participation.with_respondents(users, 1e-6),
     )
-    with pytest.raises(ValueError, match="say so by --drawn"):
+    with pytest.raises(ValueError, match="add drawn=True"):
         collection.encode(sampled_plan(FIXED), table, "value", out=tmp_path / "fixed.messages")
     few = write_table(tmp_path / "few.parquet", value=random_column("krr", 300))
     assert collection.encode(sampled_plan(FIXED), few, "value", out=tmp_path / "fixed.messages", drawn=True) == 300

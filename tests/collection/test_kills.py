@@ -191,7 +191,7 @@ def test_what_fails_late_keeps_what_is_done(
 
     with monkeypatch.context() as patch:
         patch.setattr(place, fails)
-        with pytest.raises(EngineError, match="completed work is kept: continue with --resume"):
+        with pytest.raises(EngineError, match="completed work is kept: continue with resume=True"):
             collect(PLAN, path, "value", out=out, ledger=ledger.path)
     before = read_messages(out / "work" / "shuffled", 1) if (out / "work" / "shuffled").exists() else None
     collect(PLAN, path, "value", out=out, ledger=ledger.path, resume=True)
@@ -263,7 +263,7 @@ def test_another_ledger_does_not_go_on_with_a_collection(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr("shuffledp.collection.job.Job.publish", fails)
-        with pytest.raises(EngineError, match="continue with --resume"):
+        with pytest.raises(EngineError, match="continue with resume=True"):
             collect(PLAN, path, "value", out=out, ledger=first.path)
     for wrong in (second.path, None):
         with pytest.raises(Exception, match="ledger"):

@@ -406,7 +406,7 @@ def test_without_a_ledger_nobody_knows_which_round_is_next(tmp_path: Path) -> No
     """Where a plan has but one round it is that one."""
     plan, data = alone(rounds=3).plan, random_column("krr", USERS)
     with pytest.raises(
-        ValueError, match=r"collect: the plan has 3 rounds, and without a ledger .*; give it by --round\.$"
+        ValueError, match=r"collect: the plan has 3 rounds, and without a ledger .*; give it by round_number=…\.$"
     ):
         collect(plan, data, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -454,7 +454,7 @@ def test_entries_from_before_rounds_were_written_down(place: Path | str) -> None
     (entry,) = ledger.budget_statuses("test")[0].entries
     assert (entry.plan, entry.round, entry.round_text) == (None, None, "-")
     plan = alone(rounds=4).plan
-    with pytest.raises(LedgerError, match=r"has 1 collection like this one from before rounds were .* by --round"):
+    with pytest.raises(LedgerError, match=r"has 1 collection like this one from before .* by round_number=…"):
         ledger.next_round(plan)
     ledger.check_round_is_free(plan, 2)
     assert ledger.next_round(alone(rounds=4, epsilon_local=0.4).plan) == 1

@@ -146,7 +146,7 @@ def test_a_killed_collection_goes_on_with_the_same_data_only(tmp_path: Path, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(embedded.EmbeddedEngine, "shuffle", full)
-        with pytest.raises(Exception, match="continue with --resume"):
+        with pytest.raises(Exception, match="continue with resume=True"):
             collect(plan, array, out=tmp_path / "out")
     key = (tmp_path / "out" / "work" / "key").read_bytes()
     with pytest.raises(ValueError, match="the input is not the one"):

@@ -137,7 +137,7 @@ def test_noise_is_not_forgotten(tmp_path: Path) -> None:
     plan = plan_with(0)
     ours = tmp_path / "ours.messages"
     collection.encode(plan, values(), out=ours)
-    with pytest.raises(ValueError, match="the shuffler draws the noise of this plan; give the plan with --plan"):
+    with pytest.raises(ValueError, match="the shuffler draws the noise of this plan; give the plan with plan"):
         collection.shuffle([ours], out=tmp_path / "shuffled")
     assert not (tmp_path / "shuffled").exists()
     collection.shuffle([ours], out=tmp_path / "shuffled", plan=plan)

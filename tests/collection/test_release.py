@@ -305,14 +305,14 @@ def test_days_come_in_order(tmp_path: Path) -> None:
     assert [name for name in list_paths(tmp_path) if name != "3.messages"] == before
     for more, match in (
         ({"state": tmp_path / "fresh"}, "expected day mon, which comes next, got wed"),
-        ({"out": tmp_path / "fresh"}, "has no day-00001: repeat that day's command, or give the --out"),
+        ({"out": tmp_path / "fresh"}, "has no day-00001: repeat that day's command, or give the out"),
         ({"out": tmp_path / "own" / "public"}, "neither may contain the other"),
         ({"plan": POISSON, "day": 2}, "another plan or another round"),
     ):
         given: dict[str, Any] = {"day": "wed", "plan": plan, "state": tmp_path / "own", "out": tmp_path / "public"}
         with pytest.raises(ValueError, match=match):
             collection.release(**(given | more))
-    with pytest.raises(ValueError, match=r"has days that are not in .*; give the --state of those days"):
+    with pytest.raises(ValueError, match=r"has days that are not in .*; give the state of those days"):
         one("mon", state=tmp_path / "fresh2")
     shutil.copytree(tmp_path / "own", tmp_path / "copy")
     one("wed")
@@ -365,7 +365,7 @@ def test_people_of_another_day_are_set_aside(tmp_path: Path) -> None:
     [
         (
             plan_with(sdp.RangeTree(6, 20.0, 100)),
-            "the users of later days are missing; plan with --rests",
+            "the users of later days are missing; plan with rests_on=.shuffler-noise",
         ),
         (
             plan_with(sdp.PoissonDUMP(6, 20.0, 0), Frequency(6)),

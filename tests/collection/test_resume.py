@@ -165,7 +165,7 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
     request, _ = request_in(tmp_path)
     engine = create_engine("embedded")
     Job.begin(request.out, start_of(request), "embedded")
-    with pytest.raises(ValueError, match="continue with --resume"):
+    with pytest.raises(ValueError, match="continue with resume=True"):
         run_collection(request, engine)
     for change in ({"plan": small_plan("krr", users=5)}, {"columns": ("other",)}):
         with pytest.raises(ValueError, match=f"the {next(iter(change)).rstrip('s')} is not the one"):
@@ -350,7 +350,7 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(embedded.EmbeddedEngine, "shuffle", full)
         with pytest.raises(
-            EngineError, match=r"No space left on device; completed work is kept: continue with --resume\.$"
+            EngineError, match=r"No space left on device; completed work is kept: continue with resume=True\.$"
         ):
             run_collection(request, create_engine("embedded"))
     key = key_in(request.out)

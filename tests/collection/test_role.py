@@ -277,7 +277,7 @@ def test_messages_of_another_round_are_refused(tmp_path: Path) -> None:
     assert "This is round 2 of 2." in report.statement()
     assert ("round", "2 of 2") in report.summary()
     with pytest.raises(
-        ValueError, match=r"encode: the plan has 2 rounds, and without a ledger .*; give it by --round\.$"
+        ValueError, match=r"encode: the plan has 2 rounds, and without a ledger .*; give it by round_number=…\.$"
     ):
         collection.encode(plan, path, "value", out=tmp_path / "third.messages")
     with pytest.raises(ValueError, match="round must be at most 2"):

@@ -118,7 +118,7 @@ def test_a_search_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Ledger, "settle", dies)
     with pytest.raises(KeyboardInterrupt):
         sdp.collect(plan_of(), COLUMN, out=out, ledger=ledger.path)
-    with pytest.raises(ValueError, match="holds an unfinished search; continue with --resume"):
+    with pytest.raises(ValueError, match="holds an unfinished search; continue with resume=True"):
         sdp.collect(plan_of(), COLUMN, out=out, ledger=ledger.path)
     with pytest.raises(ValueError, match="the input is not the one that the search"):
         sdp.collect(plan_of(), COLUMN.slice(1), out=out, ledger=ledger.path, resume=True)

@@ -59,7 +59,7 @@ def test_a_ledger_goes_on(old: OldFiles, tmp_path: Path) -> None:
     entries = {entry.id: entry for entry in ledger.budget_statuses("readers")[0].entries}
     assert (entries["released"].state, entries["reserved"].state) == ("released", "reserved")
     assert "given back" not in entries
-    with pytest.raises(LedgerError, match="from before rounds were recorded; give the round by --round"):
+    with pytest.raises(LedgerError, match="from before rounds were recorded; give the round by round_number=…"):
         ledger.next_round(readers(1).plan)
     ledger.settle("reserved", readers(2), "7" * 64)
     assert old.rows(VERSION, VERSION_THERE) == [(2,)]

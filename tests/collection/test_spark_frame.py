@@ -148,7 +148,7 @@ def test_a_round_is_shuffled_once_from_all_its_frames(
     assert report.guarantee.round_number == 2
     with pytest.raises(ValueError, match="another plan or round"):
         sdp.spark.estimate(shuffled, plan, round_number=1)
-    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, .*; give it by --round"):
+    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, .*; give it by round_number=…"):
         sdp.spark.encode(frames["krr-wide"], plan, "value")
 
 

@@ -128,7 +128,7 @@ def test_a_session_that_is_refused_costs_no_work(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="died"):
         run(Dying(Progress()), False)
     key = (room / "out" / "work" / "key").read_bytes()
-    with pytest.raises(EngineError, match=r"Spark Connect.*continue with --resume"):
+    with pytest.raises(EngineError, match=r"Spark Connect.*continue with resume=True"):
         run(Spark(session=remote), True)
     assert (room / "out" / "work" / "key").read_bytes() == key
 

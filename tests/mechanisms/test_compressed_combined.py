@@ -389,7 +389,7 @@ def test_names() -> None:
         "privunit-g",
     ]
     assert catalogue.find_buildable_class(made.name) is sdp.PrivUnitG
-    with pytest.raises(ValueError, match=r"^repeated-privhs: setting runs is missing; add --set runs=…\.$"):
+    with pytest.raises(ValueError, match=r"^repeated-privhs: setting runs is missing; add runs=…\.$"):
         catalogue.build("repeated-privhs", 1.0, {"dimension": "4"})
     with pytest.raises(TypeError, match=r"^Repeated: mechanism must be one for vectors in the unit ball, got KRR"):
         catalogue.build("repeated-krr", 1.0, {"options": "4", "runs": "2"})

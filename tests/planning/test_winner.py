@@ -78,7 +78,7 @@ def test_without_a_local_epsilon_there_is_no_plan_unless_asked_for() -> None:
     """The table is there, and a sentence says what to ask for."""
     shown = ranking("pure-dump", "balcer-cheu")
     assert shown.best_local is None
-    sentence = r"no mechanism that meets the target has a local ε .*; get pure-dump, .*, by --rests-on shuffler\.$"
+    sentence = r"no mechanism that meets the target has a local ε .*; get pure-dump, .*, by rests_on='shuffler'\.$"
     with pytest.raises(ValueError, match=f"^plan: {sentence}"):
         _ = shown.best
     assert "No plan: no mechanism" in words(shown)
@@ -91,7 +91,7 @@ def test_without_a_local_epsilon_there_is_no_plan_unless_asked_for() -> None:
 def test_nothing_rests_on_the_shuffler_alone() -> None:
     """Asked for in vain: a sentence says what there is."""
     shown = ranking("krr", "oue", rests_on="shuffler")
-    with pytest.raises(ValueError, match=r"^plan: every mechanism .* leave out --rests-on to get krr\.$"):
+    with pytest.raises(ValueError, match=r"^plan: every mechanism .* leave out rests_on to get krr\.$"):
         _ = shown.best
     assert "No plan: every mechanism" in words(shown)
     assert "No mechanism rests on the shuffler alone." in words(ranking("krr"))

@@ -104,7 +104,7 @@ def test_the_promise_is_computed_again() -> None:
         Campaign.from_document(changed(promise=better)).prove_promise()
     dump = Plan(tasks.Frequency(COLOURS), PureDUMP(3, dummies=60), users=200, epsilon=3.0, delta=1e-4)
     resting = create_campaign(dump)
-    with pytest.raises(ValueError, match="--without-local"):
+    with pytest.raises(ValueError, match="without_local=True"):
         resting.prove_promise()
     resting.prove_promise(without_local=True)
     assert resting.report_bytes == 61 * 49 + 48

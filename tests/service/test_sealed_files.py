@@ -95,7 +95,7 @@ def test_noise_of_the_shuffler_is_sealed(tmp_path: Path) -> None:
     campaign = create_campaign(plan)
     sealing = CampaignSealer(campaign)
     collection.encode(plan, pa.array([0, 1] * 15), out=tmp_path / "a.messages", wrapper=sealing)
-    with pytest.raises(ValueError, match="--plan"):
+    with pytest.raises(ValueError, match="give the plan with plan"):
         collection.shuffle([tmp_path / "a.messages"], out=tmp_path / "none")
     sent = len(read_encoded_file(tmp_path / "a.messages"))
     total = collection.shuffle([tmp_path / "a.messages"], out=tmp_path / "s", plan=plan, wrapper=sealing)

@@ -109,9 +109,9 @@ def test_a_way_that_says_nothing_of_a_quantity_leaves_it() -> None:
 
 
 def test_what_cannot_be_asked_for_is_refused_in_a_sentence() -> None:
-    with pytest.raises(ValueError, match=r"^collect: --post must be non-negative, .* or consistent, got 'round'\.$"):
+    with pytest.raises(ValueError, match=r"^collect: post must be non-negative, .* or consistent, got 'round'\.$"):
         check_post_processing("collect", "round", (CONSISTENT,), "mean")
-    with pytest.raises(ValueError, match=r"^collect: --post adds-up does not go with the task 'mean', .*\.$"):
+    with pytest.raises(ValueError, match=r"^collect: post='adds-up' does not go with the task 'mean', .*\.$"):
         check_post_processing("collect", ADDS_UP, (CONSISTENT,), "mean")
 
 

@@ -227,9 +227,9 @@ def test_noise_of_the_shuffler() -> None:
 def test_limits_are_kept_or_refused() -> None:
     assert plan_of(max_bits=2000).promise["bits_all_rounds"] <= 2000
     for rounds in (1, 4):
-        with pytest.raises(ValueError, match=r"reaches 40 bits within 60 bits .* lower --reach\."):
+        with pytest.raises(ValueError, match=r"reaches 40 bits within 60 bits .* lower reach\."):
             plan_of(rounds, max_bits=60)
-    with pytest.raises(ValueError, match="has one round; leave out --rounds"):
+    with pytest.raises(ValueError, match="has one round; leave out rounds"):
         HittersAtOnce(bits=8).choose_settings(Needs(1000, 1.0, 1e-6, rounds=2))
 
 

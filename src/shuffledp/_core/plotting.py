@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.errors import ShuffledpError, install_hint
+from shuffledp._core.errors import Argument, InvalidArgument, ShuffledpError, install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,16 +70,18 @@ def set_log_axis(axes: Axes, which: str) -> None:
         axis.set_major_formatter(lambda value, _: f"{value:.4g}")
 
 
+PLOT_PATH = Argument("path", command_line="--plot")
+
+
 def check_plot_path(who: str, path: Path | None) -> None:
     """Raises ValueError if a figure could not be written to ``path``; call it before anything is computed."""
     if path is None:
         return
     if find_spec("matplotlib") is None:
-        raise ValueError(f"{who}: --plot needs matplotlib; {install_hint('plot')}.")
+        raise InvalidArgument(who, "needs matplotlib", hint=install_hint("plot"), parameter=PLOT_PATH)
     if path.suffix.lower() not in FIGURE_SUFFIXES:
-        raise ValueError(
-            f"{who}: --plot must end in {', '.join(FIGURE_SUFFIXES[:-1])} or {FIGURE_SUFFIXES[-1]}, got {str(path)!r}."
-        )
+        expected = f"must end in {', '.join(FIGURE_SUFFIXES[:-1])} or {FIGURE_SUFFIXES[-1]}"
+        raise InvalidArgument(who, expected, got=repr(str(path)), parameter=PLOT_PATH)
     if path.is_dir():
         raise ValueError(f"{who}: could not write the plot to {path}: it is a directory.")
     if not path.parent.is_dir():

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp._core.errors import InvalidArgument
+
 # --- Names of array types ---
 
 
@@ -159,6 +161,10 @@ def relabel_errors(who: str, *others: str) -> Iterator[None]:
     """Replaces a name of ``others`` at the beginning of an error message by ``who``, the function that was called."""
     try:
         yield
+    except InvalidArgument as error:
+        if error.caller in others:
+            error.caller = who
+        raise
     except (TypeError, ValueError) as error:
         speaker, _, sentence = str(error).partition(": ")
         # Subclasses take more arguments than a message.

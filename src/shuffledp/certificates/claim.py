@@ -18,6 +18,7 @@ from shuffledp_verify.decision import MessageCallback
 
 from shuffledp._core import __version__
 from shuffledp._core.base_classes import PrintableResult, Row
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.evidence import (
@@ -159,9 +160,11 @@ def require_evidence_class(randomizer: Randomizer, value: BoundValue) -> type[Me
         raise ValueError(f"certificate: {value.bound} is not a guarantee, so there is nothing to certify.")
     kind = find_evidence_class(randomizer, value.bound)
     if kind is None:
-        raise ValueError(
-            f"certificate: expected a numeric bound ({', '.join(provable_bounds())}), got {value.bound}; "
-            f"leave --bound out to get the one that is smallest."
+        raise InvalidArgument(
+            "certificate",
+            f"expected a numeric bound ({', '.join(provable_bounds())})",
+            got=value.bound,
+            hint=phrase("leave {bound} out to get the one that is smallest"),
         )
     return kind
 

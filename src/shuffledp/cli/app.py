@@ -16,8 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from shuffledp._core import __version__
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import ArgumentWriter, ShuffledpError, error_phrase
 from shuffledp._core.formatting import escape_line
+from shuffledp._core.option_names import write_option
 
 # --- Repeated options ---
 
@@ -95,7 +96,9 @@ COMMAND_ENTRIES = {
     "encode": CommandEntry("collection:encode", "Randomize values into messages, in the role of the encoder."),
     "shuffle": CommandEntry("collection:shuffle", "Remove order and origin of messages, in the role of the shuffler."),
     "release": CommandEntry("collection:release", "Release the messages of one day, in the role of the shuffler."),
-    "estimate": CommandEntry("collection:estimate", "Write a report from shuffled messages, in the role of the analyst."),
+    "estimate": CommandEntry(
+        "collection:estimate", "Write a report from shuffled messages, in the role of the analyst."
+    ),
     "serve": CommandEntry(
         "service:serve_command",
         "Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
@@ -252,7 +255,7 @@ def run() -> None:
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def format_error(error: Exception) -> str:
+def format_error(error: Exception, write_argument: ArgumentWriter = write_option) -> str:
     """Returns the message for an exception, with the name of the command in ``sys.argv``."""
     if isinstance(error, TyperException):
         text = _format_parser_error(error)
@@ -261,7 +264,7 @@ def format_error(error: Exception) -> str:
     elif isinstance(error, OSError):
         text = f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}."
     else:
-        text = _replace_function_name(str(error))
+        text = _replace_function_name(error_phrase(error).write(write_argument))
     return " ".join(text.split())
 
 

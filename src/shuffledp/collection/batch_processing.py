@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shuffledp._core.errors import error_phrase
 from shuffledp._core.validation import Array, Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.input.base import rechunk
@@ -42,7 +43,7 @@ def check_values(column: ColumnReader, arrays: Iterable[pa.Array]) -> int:
             try:
                 column.read_values(array)
             except BadRow as error:
-                raise BadRow(str(error), None if error.row is None else rows + error.row) from None
+                raise BadRow(error_phrase(error), None if error.row is None else rows + error.row) from None
         rows += len(array)
     return rows
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
+from shuffledp._core.errors import Argument, GuaranteeTooWeak, InvalidArgument, ShuffledpError, error_phrase, phrase
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine
 from shuffledp.collection.estimate_tables import (
@@ -50,6 +50,8 @@ from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 
 SEARCH_FILE = "search.json"
+
+RESUME_OR_DELETE = phrase("continue with {resume=True}, or delete it")
 
 
 def run_request(request: CollectionRequest, engine: Engine) -> Report:
@@ -101,7 +103,7 @@ def _require_same_rounds(request: CollectionRequest) -> None:
         durable_files.create_atomically(path, text.encode())
         return
     if not request.resume:
-        raise ValueError(f"collect: {out} holds an unfinished search; continue with --resume, or delete it.")
+        raise InvalidArgument("collect", f"{out} holds an unfinished search", hint=RESUME_OR_DELETE)
     before = json.loads(path.read_text(encoding="utf-8"))
     changed = [name for name, value in json.loads(text).items() if before.get(name, {}) != value]
     if changed:
@@ -266,7 +268,11 @@ class CollectionRequest:
     def draws_sample(self) -> bool:
         """True if the collection has to draw a sample of the rows."""
         if self.already_sampled and not self.plan.participation.is_sampled:
-            raise ValueError("collect: --drawn is for plans whose users are drawn out of more people (--of).")
+            raise InvalidArgument(
+                "collect",
+                phrase("is for plans whose users are drawn out of more people ({of})"),
+                parameter=Argument("drawn"),
+            )
         return self.plan.participation.is_sampled and not self.already_sampled
 
 
@@ -336,7 +342,7 @@ def _build_guarantee(plan: Plan, number: int | None, rows: int, table: Table, dr
 
 @contextmanager
 def _keep_work(job: Job, ledger: Ledger | None) -> Iterator[None]:
-    """Keeps completed work for ``--resume`` if the collection fails; deletes work that cannot be used."""
+    """Keeps completed work, to be resumed, if the collection fails; deletes work that cannot be used."""
     try:
         yield
     except InputChanged:
@@ -351,8 +357,9 @@ def _keep_work(job: Job, ledger: Ledger | None) -> Iterator[None]:
             _abandon(job, ledger)
             raise
         kind = type(error) if isinstance(error, GuaranteeTooWeak) else EngineError
-        reason = str(error).rstrip(".") or f"collect: stopped by {type(error).__name__}"
-        raise kind(f"{reason}; completed work is kept: continue with --resume.") from error
+        stopped = f"collect: stopped by {type(error).__name__}"
+        reason = error_phrase(error).without_period() if str(error) else stopped
+        raise kind(phrase("{reason}; completed work is kept: continue with {resume=True}.", reason=reason)) from error
 
 
 def _find_unfinished_job(request: CollectionRequest, engine: Engine, ledger: Ledger | None) -> Job | None:
@@ -374,7 +381,7 @@ def _find_unfinished_job(request: CollectionRequest, engine: Engine, ledger: Led
             raise ValueError(f"collect: {work} holds work without a description; delete it.")
         return None
     if not request.resume:
-        raise ValueError(f"collect: {out} holds an unfinished collection; continue with --resume, or delete it.")
+        raise InvalidArgument("collect", f"{out} holds an unfinished collection", hint=RESUME_OR_DELETE)
     _require_same_request(job, request, engine, ledger)
     return job
 
@@ -455,7 +462,7 @@ def _convert_input_errors() -> Iterator[None]:
     except (EngineError, OSError):
         raise
     except (ValueError, TypeError) as error:
-        raise InputChanged(str(error)) from error
+        raise InputChanged(error_phrase(error)) from error
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:

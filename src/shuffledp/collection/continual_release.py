@@ -27,6 +27,7 @@ from typing import Any, Self
 import numpy as np
 
 from shuffledp._core.base_classes import Progress
+from shuffledp._core.errors import Argument, InvalidArgument, phrase
 from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile, MessageDigest
@@ -108,14 +109,19 @@ class Calendar:
         mechanism = plan.mechanism
         estimator = mechanism.estimator
         if not isinstance(plan.task, OverTime) or not isinstance(estimator, TreeEstimator):
-            raise ValueError(
-                f"{who}: expected a plan for the task 'counts over time', got {plan.task.name!r}; "
-                f"plan with --task counts-over-time --rests-on shuffler-noise."
+            goal = Argument(
+                "task=OverTime(…), rests_on='shuffler-noise'",
+                command_line="--task counts-over-time --rests-on shuffler-noise",
             )
+            expected = "expected a plan for the task 'counts over time'"
+            raise InvalidArgument(who, expected, got=repr(plan.task.name), hint=phrase("plan with {goal}", goal=goal))
         if not mechanism.message_plan.has_shuffler_noise:
-            raise ValueError(
-                f"{who}: expected noise of the shuffler, got {mechanism.name}, whose noise the users draw: on the "
-                "first days the users of later days are missing; plan with --rests-on shuffler-noise."
+            raise InvalidArgument(
+                who,
+                "expected noise of the shuffler",
+                got=f"{mechanism.name}, whose noise the users draw: on the first days the users of later days are "
+                "missing",
+                hint=phrase("plan with {rests_on='shuffler-noise'}"),
             )
         return cls(mechanism, estimator)
 
@@ -420,8 +426,9 @@ def _lock_state(private: Path, public: Path) -> Iterator[None]:
     """Locks the shuffler's own directory, which must be readable by its owner only, against other processes."""
     inside, outside = private.resolve(), public.resolve()
     if inside == outside or inside in outside.parents or outside in inside.parents:
-        raise ValueError(
-            f"{ERROR_PREFIX}: --state is for the shuffler alone and --out is public: neither may contain the other."
+        raise InvalidArgument(
+            ERROR_PREFIX,
+            phrase("{state} is for the shuffler alone and {out} is public: neither may contain the other"),
         )
     durable_files.make_directory(private, OWNER_ONLY)
     if private.stat().st_mode & GROUP_AND_OTHERS:
@@ -461,8 +468,10 @@ def _check_next_day(
         )
     if expected == 0:
         if list_days(public):
-            raise ValueError(
-                f"{ERROR_PREFIX}: {public} has days that are not in {private}; give the --state of those days."
+            raise InvalidArgument(
+                ERROR_PREFIX,
+                f"{public} has days that are not in {private}",
+                hint=phrase("give the {state} of those days"),
             )
         return
     prepared = DayManifest.read(day_directory(private, before.day) / PUBLIC_DIRECTORY) if before is not None else None
@@ -470,13 +479,19 @@ def _check_next_day(
     last = prepared.before if prepared.day == number else prepared.fingerprint
     previous = day_directory(public, number - 1)
     if not previous.exists():
-        raise ValueError(
-            f"{ERROR_PREFIX}: {public} has no {previous.name}: repeat that day's command, or give the --out of the "
-            "days before."
+        raise InvalidArgument(
+            ERROR_PREFIX,
+            phrase(
+                "{public} has no {name}: repeat that day's command, or give the {out} of the days before",
+                public=public,
+                name=previous.name,
+            ),
         )
     if DayManifest.read(previous).fingerprint != last:
-        raise ValueError(
-            f"{ERROR_PREFIX}: {previous} is not the release of that day; give the --out of the days before."
+        raise InvalidArgument(
+            ERROR_PREFIX,
+            f"{previous} is not the release of that day",
+            hint=phrase("give the {out} of the days before"),
         )
 
 

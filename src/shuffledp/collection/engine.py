@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import Argument, InvalidArgument, ShuffledpError, phrase
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.input.base import Table, rechunk
@@ -178,7 +178,7 @@ def create_engine(name: str, progress: Progress | None = None, master: str | Non
     if name != "embedded":
         raise ValueError(f"collect: engine must be one of {', '.join(ENGINE_NAMES)}, got {name!r}.")
     if master is not None:
-        raise ValueError("collect: --master needs --engine spark.")
+        raise InvalidArgument("collect", phrase("needs {engine='spark'}"), parameter=Argument("master"))
     return EmbeddedEngine(progress)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import Argument, InvalidArgument, ShuffledpError
 from shuffledp._core.formatting import escape_line, escape_markdown, escape_sheet_cell, format_json, format_percentage
 from shuffledp._core.validation import Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, check_memory
@@ -348,9 +348,11 @@ def check_output_path(who: str, path: Path | None) -> None:
     if path is None:
         return
     if path.suffix.lower() not in ESTIMATE_SUFFIXES:
-        raise ValueError(
-            f"{who}: --results must end in {', '.join(ESTIMATE_SUFFIXES[:-1])} or {ESTIMATE_SUFFIXES[-1]}, got "
-            f"{str(path)!r}."
+        raise InvalidArgument(
+            who,
+            f"must end in {', '.join(ESTIMATE_SUFFIXES[:-1])} or {ESTIMATE_SUFFIXES[-1]}",
+            got=repr(str(path)),
+            parameter=Argument("path", command_line="--results"),
         )
     if path.is_dir():
         raise ValueError(f"{who}: could not write the results to {path}: it is a directory.")

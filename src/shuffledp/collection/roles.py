@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp._core.errors import Argument, GuaranteeTooWeak, InvalidArgument, phrase
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, continual_release, message_files
 from shuffledp.collection.continual_release import Calendar
@@ -144,11 +144,16 @@ def _flips_coins(plan: Plan, drawn: bool) -> bool:
     """Returns True if the sampling coins are flipped here; raises ValueError if the sample must be drawn beforehand."""
     sampled = plan.participation.is_sampled
     if drawn and not sampled:
-        raise ValueError("encode: --drawn is for plans whose users are drawn out of more people (--of).")
+        raise InvalidArgument(
+            "encode",
+            phrase("is for plans whose users are drawn out of more people ({of})"),
+            parameter=Argument("drawn"),
+        )
     if sampled and not drawn and plan.rate is None:
-        raise ValueError(
-            "encode: the plan draws a fixed number of all people, and an encoder sees only some of them; draw the "
-            "users first, pass only their rows, and add --drawn."
+        raise InvalidArgument(
+            "encode",
+            "the plan draws a fixed number of all people, and an encoder sees only some of them",
+            hint=phrase("draw the users first, pass only their rows, and add {drawn=True}"),
         )
     return sampled and not drawn
 
@@ -227,7 +232,9 @@ def shuffle(
     _check_one_plan(bundles)
     number = None if plan is None else _round_to_shuffle(bundles, plan, round_number, wrapper)
     if plan is None and bundles[0].noise == SHUFFLER:
-        raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan with --plan.")
+        raise InvalidArgument(
+            "shuffle", "the shuffler draws the noise of this plan", hint=phrase("give the plan with {plan}")
+        )
     if sum(each.messages for each in bundles) == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
     mixer = MessageMixer(bundles, plan, Progress() if progress is None else progress, wrapper)

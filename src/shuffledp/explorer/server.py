@@ -27,6 +27,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shuffledp._core.errors import Argument, InvalidArgument
 from shuffledp._core.formatting import escape_line, format_json
 from shuffledp.explorer import snippets, watched_directories
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS, CommandRequest, Operation
@@ -369,7 +370,7 @@ KEEP_ALIVE_SECONDS, STOP_SECONDS = 30, 2
 def bind_socket(host: str, port: int) -> socket.socket:
     """Returns a listening socket; port 0 takes a free port."""
     if not 0 <= port <= 65535:
-        raise ValueError(f"web: --port must be between 0 and 65535, got {port}.")
+        raise InvalidArgument("web", "must be between 0 and 65535", got=str(port), parameter=Argument("port"))
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -410,7 +411,8 @@ def serve_page(
 
     for directory in watch:
         if not directory.is_dir():
-            raise ValueError(f"web: --watch must be a directory of `collect` or of a shuffler, got {str(directory)!r}.")
+            expected = "must be a directory of `collect` or of a shuffler"
+            raise InvalidArgument("web", expected, got=repr(str(directory)), parameter=Argument("watch"))
     listening = bind_socket(host, port)
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(TOKEN_BYTES)

@@ -191,7 +191,7 @@ class WorkerPool:
 # --- The worker process ---
 # It reads one request per line and answers in lines, all JSON: progress first, then the result. It may be killed at any
 # time. Requests are parsed and printed by the command line itself, in this process, so that the shown command gives the
-# same answer and the same errors.
+# same answer and, but for the names of fields, the same errors.
 
 
 MAX_COMMAND_MEMORY_BYTES = 1 << 30
@@ -265,7 +265,8 @@ def run_command(command: Any, request: Mapping[str, Any], write_line: LineWriter
                 command.main(list(request["arguments"]), prog_name="shuffledp", standalone_mode=False)
             written = {name: Path(name).read_text("utf-8") for name in request["written"]}
         except USER_ERRORS as error:
-            return {"refused": format_error(error)}
+            # The page's fields have the names of Python's parameters.
+            return {"refused": format_error(error, str)}
         except RecursionError:
             return {"refused": f"{request['operation']}: this is nested too deeply."}
     return {"answer": json.loads(stdout.getvalue()), "files": written}

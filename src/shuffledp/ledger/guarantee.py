@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from shuffledp._core import validation
-from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp._core.errors import GuaranteeTooWeak, error_phrase, phrase
 from shuffledp._core.formatting import GUARANTEE_DIGITS, format_epsilon_equation, format_exact
+from shuffledp._core.option_names import write_option
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.participation import (
     SAMPLING_SECRECY_CONDITION,
@@ -271,7 +272,7 @@ class Guarantee:
         try:
             certificate = self.claim()
         except ValueError as error:
-            certificate = str(error).removeprefix("certificate: ").rstrip(".")
+            certificate = error_phrase(error).write(write_option).removeprefix("certificate: ").rstrip(".")
         return self._share_with(replace(self, certificate=certificate), (*CACHED_VALUES, *CACHED_USER_VALUES))
 
     def _share_with(self, other: Guarantee, names: Sequence[str]) -> Guarantee:
@@ -364,20 +365,29 @@ class Guarantee:
         plan, pair = self.plan, self.missed_pair
         if pair is not None and plan.pair_targets is not None and not allow_weaker:
             missed = plan.pair_targets.describe_missed_pair(pair, self._honest_users)
-            raise GuaranteeTooWeak(f"collect: {missed}; nothing was released; add --allow-weaker to accept that.")
-        # The curve is computed in any case: where it does not exist, --allow-weaker does not help.
+            raise GuaranteeTooWeak(
+                phrase(
+                    "collect: {missed}; nothing was released; add {allow_weaker=True} to accept that.", missed=missed
+                )
+            )
+        # The curve is computed in any case: where it does not exist, allowing a weaker one does not help.
         if self.is_target_met or allow_weaker:
             return
         sample = f" out of {self.participation.of}" if self.participation.is_sampled else ""
         colluding = f", {plan.colluding} of them colluding," if plan.colluding else ""
         minimum = "" if plan.minimum is None else f", at least {plan.minimum}"
         rounds = f" over {plan.rounds} rounds" if plan.rounds > 1 else ""
-        hint = "plan again with --minimum, the fewest who will come, or " if self._has_nonresponse else ""
-        raise GuaranteeTooWeak(
-            f"collect: {self.users} {self._rows_noun} took part{sample}{colluding} where {plan.users} were "
+        again = "plan again with {minimum}, the fewest who will come, or " if self._has_nonresponse else ""
+        missed = (
+            f"{self.users} {self._rows_noun} took part{sample}{colluding} where {plan.users} were "
             f"planned{minimum}, which gives {format_epsilon_equation(self.epsilon)}{rounds} at "
-            f"δ = {format_exact(plan.delta)}, above the target {format_exact(plan.epsilon)}; nothing was released; "
-            f"{hint}add --allow-weaker to accept that."
+            f"δ = {format_exact(plan.delta)}, above the target {format_exact(plan.epsilon)}"
+        )
+        raise GuaranteeTooWeak(
+            phrase(
+                f"collect: {{missed}}; nothing was released; {again}add {{allow_weaker=True}} to accept that.",
+                missed=missed,
+            )
         )
 
     @property

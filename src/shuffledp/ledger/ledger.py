@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from shuffledp._core import __version__, validation
-from shuffledp._core.errors import GuaranteeTooWeak
+from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, Phrase, phrase
 from shuffledp.ledger import entries_and_budgets
 from shuffledp.ledger.entries_and_budgets import (
     DATE_LENGTH,
@@ -228,9 +228,13 @@ class Ledger:
         ]  # fmt: skip
         if unnumbered:
             plural = "s" if len(unnumbered) > 1 else ""
+            found = f"{self.path} has {len(unnumbered)} collection{plural}"
             raise LedgerError(
-                f"{ERROR_PREFIX}: {self.path} has {len(unnumbered)} collection{plural} like this one from before "
-                f"rounds were recorded; give the round by --round."
+                phrase(
+                    f"{ERROR_PREFIX}: {{found}} like this one from before rounds were recorded; give the round by "
+                    "{round_number=…}.",
+                    found=found,
+                )
             )
         for number in plan.round_numbers:
             if number not in taken:
@@ -517,12 +521,13 @@ class Ledger:
             raise LedgerError(self._format_missing())
         return build_ledger_state(self.path, self._file.read_events())
 
-    def _format_missing(self) -> str:
+    def _format_missing(self) -> Phrase:
         seen = self._rollback_guard.read_last_head()
         lost = f", though there was one with {seen.entries} entries: restore it" if seen else ""
-        return (
-            f"{ERROR_PREFIX}: there is no ledger at {self.path}{lost}; create it by `shuffledp ledger create`, name "
-            f"another one by --ledger, or keep none by --no-ledger."
+        return phrase(
+            f"{ERROR_PREFIX}: there is no ledger at {{path}}; create it by `shuffledp ledger create`, name another one "
+            "by {ledger=…}, or keep none by {ledger=None}.",
+            path=f"{self.path}{lost}",
         )
 
     def _read(self) -> LedgerState:
@@ -626,9 +631,13 @@ class Ledger:
         round_ = f"{plan.format_round(entry.round)} of the plan {plan.fingerprint[:PLAN_DIGITS]}"
         if entry.state == RESERVED:
             return RoundTaken(
-                f"{ERROR_PREFIX}: {round_} is reserved by the collection {entry.id}; go on with that one, by --resume "
-                f"or --reservation, or take it back by `shuffledp ledger forget {entry.id}`, if nobody has seen any of "
-                f"it."
+                phrase(
+                    f"{ERROR_PREFIX}: {{round_}} is reserved by the collection {{id}}; go on with that one, by "
+                    "{resume=True} or {reservation=…}, or take it back by `shuffledp ledger forget {id}`, if nobody "
+                    "has seen any of it.",
+                    round_=round_,
+                    id=entry.id,
+                )
             )
         when = f"{ERROR_PREFIX}: {round_} was released on {(entry.released or entry.started)[:DATE_LENGTH]}"
         if bundles is not None and bundles == entry.bundles:
@@ -747,8 +756,10 @@ def choose_round(who: str, plan: Plan, given: int | None, ledger: Ledger | None)
         return ledger.next_round(plan)
     if len(plan.round_numbers) == 1:
         return plan.round_numbers[0]
-    raise ValueError(
-        f"{who}: the plan has {plan.rounds} rounds, and without a ledger the next one is unknown; give it by --round."
+    raise InvalidArgument(
+        who,
+        f"the plan has {plan.rounds} rounds, and without a ledger the next one is unknown",
+        hint=phrase("give it by {round_number=…}"),
     )
 
 

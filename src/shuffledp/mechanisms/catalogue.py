@@ -15,6 +15,7 @@ import numpy as np
 
 import shuffledp.mechanisms
 from shuffledp._core import validation
+from shuffledp._core.errors import Argument, InvalidArgument, phrase
 from shuffledp.mechanisms import plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined import compressed, repeated
@@ -218,10 +219,10 @@ def build(name: str, epsilon_local: float | None, settings: Mapping[str, Any]) -
         outer = {key: text for key, text in settings.items() if key in own}
         return wrap(mechanism, wrappers, _parse_settings(name, own, outer))
     if takes_epsilon(kind) and epsilon_local is None:
-        raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
+        raise InvalidArgument(name, phrase("needs {epsilon_local}"), parameter=Argument("mechanism"))
     if not takes_epsilon(kind) and epsilon_local is not None:
         reason = "its table says it" if kind.table_setting else "it takes no local ε"
-        raise ValueError(f"{name}: {reason}; leave --epsilon-local out.")
+        raise InvalidArgument(name, reason, hint=phrase("leave {epsilon_local} out"))
     known = {field.name: field for field in settings_fields(kind)}
     unknown = [key for key in settings if key not in known]
     if unknown:
@@ -252,7 +253,8 @@ def _parse_settings(
     """
     missing = [key for key, field in known.items() if key not in settings and not has_default(field)]
     if missing:
-        raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
+        setting = Argument(missing[0], "…", f"--set {missing[0]}=…")
+        raise InvalidArgument(name, f"setting {missing[0]} is missing", hint=phrase("add {setting}", setting=setting))
     return {
         key: _check_table(name, key, value) if key == table else _parse_setting(name, key, value, known[key])
         for key, value in settings.items()

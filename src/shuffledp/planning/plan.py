@@ -34,7 +34,7 @@ from typing import Any
 
 from shuffledp._core import __version__, validation
 from shuffledp._core.base_classes import PrintableResult, ValueObject
-from shuffledp._core.errors import NotApplicable
+from shuffledp._core.errors import NotApplicable, error_phrase, phrase
 from shuffledp._core.formatting import format_average, format_exact, format_rounded_up, format_settings
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import bound_names
@@ -592,7 +592,7 @@ def _with_plan_prefix(build: Callable[[Any], Any], argument: Any) -> Any:
     try:
         return build(argument)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"plan: {error}") from None
+        raise ValueError(phrase("plan: {error}", error=error_phrase(error))) from None
 
 
 def _refuse_constant(text: str) -> Any:

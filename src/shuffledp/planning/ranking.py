@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shuffledp._core import plotting, validation
 from shuffledp._core.base_classes import Progress
+from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import format_exact, format_html_table
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.bounds.registry import FULL_EFFORT
@@ -199,7 +200,7 @@ class Ranking:
     def best(self) -> Candidate:
         """The winner of the kind that the goal asks for; raises ValueError if there is none."""
         if self.selected_candidate is None:
-            raise ValueError(f"plan: {ranking_text.explain_missing_plan(self.candidates[0])}")
+            raise InvalidArgument("plan", ranking_text.explain_missing_plan(self.candidates[0]).without_period())
         return self.selected_candidate
 
     @property

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
+from shuffledp._core.errors import Argument, Phrase, phrase
 from shuffledp._core.formatting import format_average, format_epsilon_equation, format_exact, format_rounded_up
+from shuffledp._core.option_names import write_option
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.planning.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planning.mechanism_calibration import Candidate
@@ -102,21 +104,26 @@ def wrap_paragraphs(paragraphs: list[str], width: int = MAX_LINE_WIDTH, indent: 
     return [line for text in paragraphs for line in wrapper.wrap(text)]
 
 
-def explain_missing_plan(first: Candidate) -> str:
+def explain_missing_plan(first: Candidate) -> Phrase:
     """Returns the reason why there is no plan of the requested kind, and the best other candidate, ``first``."""
     if first.goal.rests_on == NOISE:
-        return (
-            f"in no mechanism that meets the target does the shuffler draw the noise; leave out --rests-on {NOISE} to "
-            f"get {first.name}."
+        return phrase(
+            "in no mechanism that meets the target does the shuffler draw the noise; leave out {rests_on} to get "
+            "{name}.",
+            rests_on=Argument("rests_on", repr(NOISE)),
+            name=first.name,
         )
     if first.has_local_epsilon:
-        return (
-            f"every mechanism that meets the target has a local ε, and none rests on the shuffler alone; leave out "
-            f"--rests-on to get {first.name}."
+        return phrase(
+            "every mechanism that meets the target has a local ε, and none rests on the shuffler alone; leave out "
+            "{rests_on} to get {name}.",
+            name=first.name,
         )
-    return (
-        f"no mechanism that meets the target has a local ε even against the shuffler; get {first.name}, which rests "
-        f"on the shuffler alone, by --rests-on {SHUFFLER}."
+    return phrase(
+        "no mechanism that meets the target has a local ε even against the shuffler; get {name}, which rests on the "
+        "shuffler alone, by {rests_on}.",
+        name=first.name,
+        rests_on=Argument("rests_on", repr(SHUFFLER)),
     )
 
 
@@ -129,7 +136,7 @@ def _describe_local_winner(goal: Goal, local: Candidate | None, by_shuffler: Can
         )
     if by_shuffler is None or goal.rests_on != LOCAL:
         return "No mechanism has a local ε."
-    return f"No plan: {explain_missing_plan(by_shuffler)}"
+    return f"No plan: {explain_missing_plan(by_shuffler).write(write_option)}"
 
 
 def _describe_shuffler_winner(goal: Goal, local: Candidate | None, by_shuffler: Candidate | None) -> str:
@@ -141,7 +148,7 @@ def _describe_shuffler_winner(goal: Goal, local: Candidate | None, by_shuffler: 
         )
     if goal.rests_on != SHUFFLER or local is None:
         return "No mechanism rests on the shuffler alone."
-    return f"No plan: {explain_missing_plan(local)}"
+    return f"No plan: {explain_missing_plan(local).write(write_option)}"
 
 
 def _describe_noise_winner(goal: Goal, by_noise: Candidate) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from shuffledp._core import validation
 from shuffledp._core.base_classes import PrintableResult, Progress
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.formatting import format_epsilon_equation, format_exact, format_percentage
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
@@ -376,9 +377,8 @@ class Simulation:
         level = validation.open_probability(SIMULATE_PREFIX, "confidence", self.confidence, up=True)
         object.__setattr__(self, "confidence", level)
         if self.users * self.mechanism.messages_per_user > MAX_MESSAGES:
-            raise ValueError(
-                f"{SIMULATE_PREFIX}: expected at most {MAX_MESSAGES:.0e} messages in all, got more; lower --users."
-            )
+            expected = f"expected at most {MAX_MESSAGES:.0e} messages in all"
+            raise InvalidArgument(SIMULATE_PREFIX, expected, got="more", hint=phrase("lower {users}"))
 
     @property
     def mechanism(self) -> Mechanism:

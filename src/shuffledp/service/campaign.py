@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, error_phrase, phrase
 from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.service.crypto import (
@@ -132,7 +133,8 @@ class DevicePlan:
         except KeyError as error:
             raise ValueError(f"{ERROR_PREFIX}: its plan lacks the field {error}.") from None
         except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{ERROR_PREFIX}: its plan cannot be read: {str(error).rstrip('.')}.") from None
+            reason = error_phrase(error).without_period()
+            raise InvalidArgument(ERROR_PREFIX, phrase("its plan cannot be read: {reason}", reason=reason)) from None
 
     def promise_conditions(self) -> dict[str, Any]:
         """Returns the conditions of the promise, by the names of their fields in a campaign."""
@@ -478,10 +480,11 @@ class Campaign:
                 f"`shuffledp campaign create`."
             )
         if self.plan.mechanism.local_epsilon is None and not without_local:
-            raise ValueError(
-                f"{ERROR_PREFIX}: the messages of {self.plan.mechanism.name} are not private without the shuffler: if "
-                f"it colludes with the analyst, both see every value; accept that by --without-local, or plan with a "
-                f"local ε."
+            raise InvalidArgument(
+                ERROR_PREFIX,
+                f"the messages of {self.plan.mechanism.name} are not private without the shuffler: if it colludes with "
+                "the analyst, both see every value",
+                hint=phrase("accept that by {without_local=True}, or plan with a local ε"),
             )
 
 

@@ -43,7 +43,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import ShuffledpError, error_phrase
+from shuffledp._core.option_names import write_option
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party
@@ -706,7 +707,7 @@ def _run_and_exit(work: Callable[..., object], *arguments: object) -> None:
     try:
         work(*arguments)
     except (ShuffledpError, ValueError, OSError) as error:
-        log_event("failed", reason=" ".join(str(error).split()))
+        log_event("failed", reason=" ".join(error_phrase(error).write(write_option).split()))
         sys.exit(1)
     # For unexpected errors only the type is logged: the message may contain anything.
     except Exception as error:

@@ -36,7 +36,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.errors import InvalidArgument, ShuffledpError, phrase
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, PrivateKey, ShufflerKey
 from shuffledp.storage import durable_files
@@ -617,10 +617,8 @@ class ShufflerPaths:
                 f"shuffler and run `mv {within} {beside}`."
             )
         if _is_within(chosen.resolve(), state.resolve()) or _is_within(state.resolve(), chosen.resolve()):
-            raise ValueError(
-                f"{ERROR_PREFIX}: --state {state} is for backups and --keys {chosen} is not: neither may be in the "
-                f"other."
-            )
+            words = "{state} {path} is for backups and {keys} {chosen} is not: neither may be in the other"
+            raise InvalidArgument(ERROR_PREFIX, phrase(words, path=state, chosen=chosen))
         return cls(state, chosen, database)
 
     def create_directories(self, identity: ShufflerKey) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import GuaranteeTooWeak, NotApplicable
+from shuffledp._core.errors import Argument, GuaranteeTooWeak, InvalidArgument, NotApplicable, phrase
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
 from shuffledp.collection.engine import Engine
@@ -117,9 +117,11 @@ def collect(
         estimate_options=EstimateOptions.from_arguments("collect", confidence, post, plan.task, whole=options is None),
     )  # fmt: skip
     if request.draws_sample:
-        raise ValueError(
-            "collect: expected the rows of users who were drawn already, as the plan samples its users; draw them in "
-            "Spark, write them once, and say so (drawn, --drawn)."
+        drawn_already = Argument("drawn", "True", "drawn, --drawn")
+        raise InvalidArgument(
+            "collect",
+            "expected the rows of users who were drawn already, as the plan samples its users",
+            hint=phrase("draw them in Spark, write them once, and say so ({drawn})", drawn=drawn_already),
         )
     if not isinstance(engine, Spark):
         if engine != "spark":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp.collection.engine import EngineError
 from shuffledp.collection.input.base import Table, is_address
 from shuffledp.spark.repeatable_rows import check_columns, identify_rows, quote_name
@@ -116,9 +117,10 @@ class FrameTable(Table):
         return [name for name in self.frame.columns if name not in self.key]
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        raise ValueError(
-            "input: the rows of a data frame are not read here; choose, drop or gather them in Spark first, and "
-            "use --engine spark."
+        raise InvalidArgument(
+            "input",
+            "the rows of a data frame are not read here",
+            hint=phrase("choose, drop or gather them in Spark first, and use {engine='spark'}"),
         )
 
     def fingerprint(self) -> dict[str, Any]:
@@ -158,7 +160,7 @@ class FrameTable(Table):
         if problem is not None:
             # The distinct values do not show how many rows hold them.
             _, row_problem = check_values(values, column)
-            raise ValueError(f"{self.title}, {row_problem or problem}")
+            raise ValueError(phrase("{title}, {problem}", title=self.title, problem=row_problem or problem))
         return rows
 
     def _count_distinct(self, column: ColumnReader) -> DataFrame | None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp._core.errors import install_hint
+from shuffledp._core.errors import install_hint, phrase
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import EngineError
 
@@ -66,8 +66,10 @@ def start_session(master: str, room: Path | None) -> SparkSession:
     SparkSession = _import_session_class()
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise EngineError(
-            "spark: Java 17 was not found; install it (Debian: apt install openjdk-17-jre-headless), set JAVA_HOME, "
-            "or use --engine embedded."
+            phrase(
+                "spark: Java 17 was not found; install it (Debian: apt install openjdk-17-jre-headless), set "
+                "JAVA_HOME, or use {engine='embedded'}."
+            )
         )
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
@@ -112,8 +114,12 @@ def create_sibling_session(session: SparkSession, master: str | None) -> SparkSe
     check_safe(session)
     if master not in (None, session.sparkContext.master):
         raise EngineError(
-            f"spark: expected a session on {master}, but one on {session.sparkContext.master} is running; stop it "
-            "first, or leave --master out."
+            phrase(
+                "spark: expected a session on {wanted}, but one on {running} is running; stop it first, or leave "
+                "{master} out.",
+                wanted=master,
+                running=session.sparkContext.master,
+            )
         )
     with convert_spark_errors("starting"):
         ours = session.newSession()
@@ -179,8 +185,12 @@ def check_safe(session: SparkSession) -> None:
     if missing:
         listed = ", ".join(f"{name}={value}" for name, value in missing.items())
         raise EngineError(
-            f"spark: expected a session that keeps the job's key, got one on {context.master} without {listed}; "
-            "set this where it is configured, or use --engine embedded."
+            phrase(
+                "spark: expected a session that keeps the job's key, got one on {found} without {listed}; set this "
+                "where it is configured, or use {engine='embedded'}.",
+                found=context.master,
+                listed=listed,
+            )
         )
     secret = settings.get(SECRET_SETTING, "")
     assert context._jvm is not None, "a session that runs has a process"
@@ -197,7 +207,9 @@ def _import_session_class() -> type[SparkSession]:
             from pyspark.sql import SparkSession
     except ImportError:
         raise EngineError(
-            f"spark: PySpark is not installed; {install_hint('spark')}, or use --engine embedded."
+            phrase(
+                "spark: PySpark is not installed; {install}, or use {engine='embedded'}.", install=install_hint("spark")
+            )
         ) from None
     return SparkSession
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shuffledp._core.errors import Argument, Phrase, error_phrase
 from shuffledp._core.validation import Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
@@ -57,19 +59,25 @@ def build_check_task(column: ColumnReader) -> WorkerFunction:
                 )
                 rows += int(np.sum(batch.column(COUNT_COLUMN).to_numpy())) if has_counts else found
             except (ValueError, TypeError) as error:
-                problem = problem or str(error)
+                problem = problem or json.dumps(error_phrase(error).parts)
         yield pa.RecordBatch.from_pydict({"rows": pa.array([rows]), "problem": pa.array([problem], pa.string())})
 
     return run
 
 
-def check_values(data: DataFrame, column: ColumnReader) -> tuple[int, str | None]:
+def check_values(data: DataFrame, column: ColumnReader) -> tuple[int, Phrase | None]:
     """Returns the number of rows, and the alphabetically first message about bad ones, if any."""
     found = map_batches(data, build_check_task(column), "rows long, problem string").agg(
         {"rows": "sum", "problem": "min"}
     )
     row: Any = found.first()
-    return int(row["sum(rows)"] or 0), row["min(problem)"]
+    problem = row["min(problem)"]
+    return int(row["sum(rows)"] or 0), None if problem is None else _parse_problem(problem)
+
+
+def _parse_problem(text: str) -> Phrase:
+    """Reads a message that a worker wrote as JSON, because its references to arguments must reach the driver."""
+    return Phrase(tuple(part if isinstance(part, str) else Argument(*part) for part in json.loads(text)))
 
 
 def count_changed_values(data: DataFrame, column: ColumnReader) -> Tally:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import Argument, InvalidArgument, phrase
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
@@ -153,13 +154,14 @@ POST_PROCESSING_METHODS = {
 def check_post_processing(who: str, way: str, possible: Sequence[str], task: str) -> None:
     """Raises ValueError if the method of post-processing is unknown or is not offered by this task."""
     if way not in POST_PROCESSING_METHODS:
-        raise ValueError(
-            f"{who}: --post must be {', '.join(list(POST_PROCESSING_METHODS)[:-1])} or {CONSISTENT}, got {way!r}."
-        )
+        expected = f"must be {', '.join(list(POST_PROCESSING_METHODS)[:-1])} or {CONSISTENT}"
+        raise InvalidArgument(who, expected, got=repr(way), parameter=Argument("post"))
     if way not in possible:
-        raise ValueError(
-            f"{who}: --post {way} does not go with the task {task!r}, whose estimates have no such constraint; "
-            f"take --post {' or '.join(possible)}."
+        raise InvalidArgument(
+            who,
+            f"does not go with the task {task!r}, whose estimates have no such constraint",
+            hint=phrase("take {post}", post=Argument("post", " or ".join(map(repr, possible)))),
+            parameter=Argument("post", repr(way)),
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shuffledp._core.errors import Phrase, phrase
 from shuffledp._core.validation import Array, Bools, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
@@ -38,13 +39,12 @@ if TYPE_CHECKING:
 
 KEY_VALUE_SEPARATOR = ":"
 """Separator of a key and its number in a cell of text."""
-MISSING_ROWS_HINT = "choose a treatment of such rows (--missing)"
 
 
 class BadRow(ValueError):
     """An input error, with the index of the first bad row, from 0; None if the error is not in a row."""
 
-    def __init__(self, sentence: str, row: int | None = None) -> None:
+    def __init__(self, sentence: str | Phrase, row: int | None = None) -> None:
         super().__init__(sentence)
         self.row = row
 
@@ -121,28 +121,34 @@ class ColumnReader:
         """The name of the columns in error messages."""
         return ("column " if len(self.names) == 1 else "columns ") + ", ".join(map(repr, self.names))
 
-    def build_error(self, sentence: str, bad: Bools | None = None) -> BadRow:
+    def build_error(self, sentence: str | Phrase, bad: Bools | None = None) -> BadRow:
         """Returns the exception to raise; ``bad`` is True for the rows at fault."""
-        return BadRow(f"{self.title}: {sentence}.", None if bad is None else int(np.argmax(bad)))
+        message = phrase("{title}: {sentence}.", title=self.title, sentence=sentence)
+        return BadRow(message, None if bad is None else int(np.argmax(bad)))
 
     def check_values(self, values: Any, check: Callable[[Any], Array] | None = None, hint: str = "") -> Array:
-        """Applies ``check``, by default the mechanism's; ``hint`` says what to do about a rejected value."""
+        """Applies ``check``, by default the mechanism's; ``hint`` are words for a phrase, about a rejected value."""
         check = check or self.mechanism.check
         try:
             return check(values)
         except (ValueError, TypeError) as error:
             # The error of the mechanism may contain a user's value.
             expected, got, _ = str(error).partition(", got ")
-            sentence = f"{self.title}: {f'{expected}, got others{hint}.' if got else expected}"
-            raise BadRow(sentence, _find_first_bad_row(check, values)) from None
+            words = "{title}: {expected}" + (f", got others{hint}." if got else "")
+            raise BadRow(
+                phrase(words, title=self.title, expected=expected), _find_first_bad_row(check, values)
+            ) from None
 
     def require_values(self, array: pa.Array, *, numeric: bool = False) -> pa.Array:
         """Returns the array; raises BadRow if a row has no value."""
         bad = value_parsing.find_missing(array, self.rules.gaps, numeric=numeric)
         if bad.any():
-            raise self.build_error(
-                f"expected a value in every row, got {int(bad.sum()):,} without one; {MISSING_ROWS_HINT}", bad
+            words = phrase(
+                "expected a value in every row, got {count} without one; choose a treatment of such rows "
+                "({rules=Rules(missing=…)})",
+                count=f"{int(bad.sum()):,}",
             )
+            raise self.build_error(words, bad)
         return array
 
     def read_option_numbers(
@@ -160,11 +166,10 @@ class ColumnReader:
         numbers, bad = value_parsing.find_label_indices(value_parsing.format_labels(array), labels)
         if bad.any():
             # Entries of lists may have been read from texts.
-            hint = "" if rows is None else f"; entries are separated by {self.rules.separator!r} (--separator)"
-            raise self.build_error(
-                f"expected one of the plan's {len(labels)} categories{_format_bad_count(bad)}{hint}",
-                _rows_with_bad_entries(bad, rows),
-            )
+            hint = "" if rows is None else "; entries are separated by {character} ({rules=Rules(separator=…)})"
+            found = f"expected one of the plan's {len(labels)} categories{_format_bad_count(bad)}"
+            words = phrase(f"{{found}}{hint}", found=found, character=repr(self.rules.separator))
+            raise self.build_error(words, _rows_with_bad_entries(bad, rows))
         return numbers
 
     def _replace_missing(self, array: pa.Array, labels: tuple[str, ...] | None) -> pa.Array:
@@ -202,11 +207,9 @@ class ColumnReader:
         numbers = self.clip_numbers(self.read_numbers(array, limits, rows), interval)
         outside = ~((numbers >= interval.low) & (numbers <= interval.high))
         if outside.any():
-            raise self.build_error(
-                f"expected numbers {limits}{_format_bad_count(outside)}; clip them (--clip), or plan for a wider "
-                f"domain",
-                _rows_with_bad_entries(outside, rows),
-            )
+            found = f"expected numbers {limits}{_format_bad_count(outside)}"
+            words = phrase("{found}; clip them ({rules=Rules(clip=True)}), or plan for a wider domain", found=found)
+            raise self.build_error(words, _rows_with_bad_entries(outside, rows))
         low, high = self.mechanism.value_range
         share = (numbers - interval.low) / (interval.high - interval.low)
         return np.asarray(np.clip(low + share * (high - low), low, high))
@@ -349,11 +352,13 @@ class ColumnReader:
         longer = sizes > most
         if longer.any() and self.rules.longer != SAMPLE:
             rows = f"{int(longer.sum()):,} of {len(sizes):,} rows"
-            raise self.build_error(
-                f"expected at most {most} items in every row, got more in {rows}; plan for more (--items), or draw a "
-                f"sample (--longer sample)",
-                longer,
+            words = phrase(
+                "expected at most {most} items in every row, got more in {rows}; plan for more ({items}), or draw a "
+                "sample ({rules=Rules(longer='sample')})",
+                most=most,
+                rows=rows,
             )
+            raise self.build_error(words, longer)
         self.tally.shortened += int(longer.sum())
         return find_kept_entries(sizes, draw_positions(sizes, most, self.source), most)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from shuffledp._core import validation
+from shuffledp._core.errors import Argument, InvalidArgument, phrase
 from shuffledp.tasks import value_parsing
 
 PLAN_PREFIX = "plan"
@@ -461,19 +462,21 @@ class TaskOptions:
         """Returns the domain of options."""
         if self.categories is not None:
             if self.domain is not None:
-                raise ValueError(f"{PLAN_PREFIX}: give either --domain or --categories, not both.")
+                raise InvalidArgument(PLAN_PREFIX, phrase("give either {domain} or {categories}, not both"))
             return Categories(self.categories if isinstance(self.categories, tuple) else read_lines(self.categories))
         if self.labels and self.domain is None:
             return Categories(self.labels)
-        count = self.require_number("domain", " or --categories FILE")
+        count = self.require_number("domain", " or {categories=…}")
         return Options(validation.count(PLAN_PREFIX, "domain", count, at_least=2))
 
     def build_interval(self) -> Interval:
-        """Returns the interval from --low to --high."""
+        """Returns the interval from ``low`` to ``high``."""
         for name in ("low", "high"):
             if len(getattr(self, name)) > 1:
-                raise ValueError(
-                    f"{PLAN_PREFIX}: this task takes --{name} once, got it {len(getattr(self, name))} times."
+                raise InvalidArgument(
+                    PLAN_PREFIX,
+                    phrase("this task takes {option} once", option=Argument(name)),
+                    got=f"it {len(getattr(self, name))} times",
                 )
         return Interval(self.require_number("low"), self.require_number("high"))
 
@@ -486,12 +489,13 @@ class TaskOptions:
         return None if getattr(self, name) is None else self.require_count(name)
 
     def require_number(self, name: str, otherwise: str = "") -> float:
-        """Returns a required number."""
+        """Returns a required number; ``otherwise`` are words for a phrase, about what can be given instead."""
         value = getattr(self, name)
         if isinstance(value, tuple):
             value = value[0] if value else None
         if value is None:
-            raise ValueError(f"{PLAN_PREFIX}: this task needs --{name}{otherwise}.")
+            words = phrase(f"this task needs {{option}}{otherwise}", option=Argument(name))
+            raise InvalidArgument(PLAN_PREFIX, words)
         number: float = value
         return number
 

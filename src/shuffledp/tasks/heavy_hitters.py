@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
@@ -206,7 +207,9 @@ class HittersAtOnce(SearchTask):
 
     def choose_settings(self, needs: Needs) -> Self:
         if needs.rounds > 1:
-            raise ValueError(f"{PLAN_PREFIX}: the task {self.name!r} has one round; leave out --rounds.")
+            raise InvalidArgument(
+                PLAN_PREFIX, f"the task {self.name!r} has one round", hint=phrase("leave out {rounds}")
+            )
         requirements = self.build_search_requirements(needs)
         design = heavy_hitters_search.design_table_search(requirements, needs.epsilon, needs.delta)
         settings: dict[str, Any] = {"room": design.room, "step": design.step, "keep": round(design.keep, 1)}

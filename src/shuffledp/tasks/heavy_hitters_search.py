@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP
@@ -728,9 +729,10 @@ def design_table_search(wish: SearchRequirements, epsilon: float, delta: float) 
     """Returns the search in one round with about the smallest threshold within the limits."""
     designs = list(_feasible_table_designs(wish, epsilon, delta))
     if not designs:
-        raise ValueError(
-            f"plan: no search in one round reaches {wish.reach} bits within {_describe_limits(wish)}; plan several "
-            f"--rounds, allow more bits, or lower --reach."
+        raise InvalidArgument(
+            "plan",
+            f"no search in one round reaches {wish.reach} bits within {_describe_limits(wish)}",
+            hint=phrase("plan several {rounds}, allow more bits, or lower {reach}"),
         )
     return _choose_design(designs)
 
@@ -777,9 +779,10 @@ def design_search(wish: SearchRequirements) -> SearchDesign:
     """Returns the search over rounds with about the smallest threshold within the limits."""
     designs = list(_feasible_designs(wish))
     if not designs:
-        raise ValueError(
-            f"plan: no search over {wish.rounds} rounds reaches {wish.reach} bits within {_describe_limits(wish)}; "
-            f"allow more --rounds or bits, or lower --reach."
+        raise InvalidArgument(
+            "plan",
+            f"no search over {wish.rounds} rounds reaches {wish.reach} bits within {_describe_limits(wish)}",
+            hint=phrase("allow more {rounds} or bits, or lower {reach}"),
         )
     return _choose_design(designs)
 

@@ -32,7 +32,10 @@ DEFAULT_COLUMNS = 6
 PLANE, DEGREES = "plane", "degrees"
 AXIS_COLUMN_NAMES = {"x": ("x", "lon", "lng", "long", "longitude"), "y": ("y", "lat", "latitude")}
 """Recognised names of coordinate columns."""
-OFF_MAP_HINT = "; move them to its edges (--clip), plan a larger map, or check if the coordinates are swapped"
+OFF_MAP_HINT = (
+    "; move them to its edges ({rules=Rules(clip=True)}), plan a larger map, or check if the coordinates are swapped"
+)
+"""Words for a phrase."""
 EDGES = ("west", "east", "south", "north")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Floats
 from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, KnownCovarianceEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, find_range_estimator, supports_ranges
@@ -404,7 +405,7 @@ class Marginals(Survey):
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:
         if not given.questions:
-            raise ValueError(f"{PLAN_PREFIX}: this task needs --question or --questions, one for each column.")
+            raise InvalidArgument(PLAN_PREFIX, phrase("this task needs {question} or {questions}, one for each column"))
         for one in given.questions:
             if type(one.task) is not Frequency or one.mechanism is not None or one.weight != 1.0:
                 raise ValueError(

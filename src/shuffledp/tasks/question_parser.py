@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core import validation
+from shuffledp._core.errors import error_phrase
+from shuffledp._core.option_names import write_option
 from shuffledp.mechanisms import catalogue
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions
 from shuffledp.tasks.heavy_hitters_search import ValueSearch
@@ -118,9 +120,11 @@ def _build_question(
     try:
         return Question(columns, from_options(task, _parse_options(options)), number, only)
     except (ValueError, TypeError) as error:
-        prefix, _, sentence = str(error).partition(": ")
-        reason = sentence if prefix in (PLAN_PREFIX, TASK_PREFIX, "input") else str(error)
-        raise ValueError(f"{PLAN_PREFIX}: question {title!r}: {reason.replace('--', '')}") from None
+        # The options of a question are written without dashes.
+        message = error_phrase(error).write(lambda argument: write_option(argument).removeprefix("--"))
+        prefix, _, sentence = message.partition(": ")
+        reason = sentence if prefix in (PLAN_PREFIX, TASK_PREFIX, "input") else message
+        raise ValueError(f"{PLAN_PREFIX}: question {title!r}: {reason}") from None
 
 
 def _find_task_name(name: str) -> str:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from shuffledp._core.errors import Argument, InvalidArgument, phrase
 from shuffledp.tasks.base import Task
 from shuffledp.tasks.counts_and_frequencies import Count, Frequency, ItemSets
 from shuffledp.tasks.domain import PLAN_PREFIX, TaskOptions
@@ -47,7 +48,10 @@ def from_options(name: str, given: TaskOptions) -> Task:
     kind = find_by_command_name(name)
     extra = given.find_superfluous(kind.accepted_options)
     if extra:
-        raise ValueError(f"{PLAN_PREFIX}: --{extra[0]} does not go with --task {kind.command_name()}.")
+        selected = Argument("task", repr(kind.command_name()))
+        raise InvalidArgument(
+            PLAN_PREFIX, phrase("does not go with {task}", task=selected), parameter=Argument(extra[0])
+        )
     return kind.from_options(given)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability
@@ -338,7 +339,7 @@ class Survey(Task):
     @classmethod
     def from_options(cls, given: TaskOptions) -> Task:
         if not given.questions:
-            raise ValueError(f"{PLAN_PREFIX}: this task needs --question or --questions.")
+            raise InvalidArgument(PLAN_PREFIX, phrase("this task needs {question} or {questions}"))
         return cls(given.questions)
 
 

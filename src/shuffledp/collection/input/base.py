@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from shuffledp._core.errors import InvalidArgument, Phrase, error_phrase, phrase
 from shuffledp.tasks.column_reader import BadRow, ColumnReader
 
 if TYPE_CHECKING:
@@ -108,13 +109,15 @@ class Table(ABC):
             yield
         except BadRow as error:
             where = self.title if error.row is None else self.locate_row(error.row)
-            raise ValueError(f"{where}, {error}") from None
+            raise ValueError(phrase("{where}, {error}", where=where, error=error_phrase(error))) from None
 
     def check_columns(self, wanted: Sequence[str], names: list[str]) -> None:
         """Raises ValueError if one of these columns is missing or occurs twice."""
         for name in wanted:
             if name not in names:
-                raise ValueError(f"input: {self.title} has no column {name!r}; {_suggest_column(name, names)}.")
+                raise InvalidArgument(
+                    "input", f"{self.title} has no column {name!r}", hint=_suggest_column(name, names)
+                )
             if names.count(name) > 1:
                 raise ValueError(
                     f"input: {self.title} has {names.count(name)} columns {name!r}; give each its own name."
@@ -128,14 +131,14 @@ class Table(ABC):
         return named or tuple(names)
 
 
-def _suggest_column(name: str, names: list[str]) -> str:
+def _suggest_column(name: str, names: list[str]) -> str | Phrase:
     """Suggests what to use instead of a missing column; if the first line is data, nothing of it is shown."""
     if any(VALUE_PATTERN.fullmatch(each) for each in names):
         return "its first line must hold the names of columns, and looks like data"
     if len(names) == 1:
         for delimiter in OTHER_DELIMITERS:
             if delimiter in names[0]:
-                return f"its fields seem to be separated by {delimiter!r} (--delimiter)"
+                return phrase("its fields seem to be separated by {character} ({delimiter})", character=repr(delimiter))
     close = get_close_matches(name.casefold(), {each.casefold(): each for each in names}, 1)
     meant = next((each for each in names if close and each.casefold() == close[0]), None)
     shown = ", ".join(names[:MAX_NAMES_SHOWN]) + (", …" if len(names) > MAX_NAMES_SHOWN else "")

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
+from shuffledp._core.errors import Argument, InvalidArgument
 from shuffledp.collection.input.base import Table
 from shuffledp.tasks import value_parsing
 from shuffledp.tasks.column_reader import ColumnReader
@@ -600,7 +601,7 @@ class FileTable(Table):
         with self._convert_read_errors(self.paths[0]):
             check_contents_differ(self.files())
         if delimiter is not None and self.format is not TEXT:
-            raise ValueError(f"input: --delimiter is for CSV files, got {self.title}.")
+            raise InvalidArgument("input", "is for CSV files", got=self.title, parameter=Argument("delimiter"))
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shuffledp._core.errors import Argument, InvalidArgument, phrase
 from shuffledp._core.validation import Integers
 from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.tables import CompleteRowsTable, GroupedByUserTable, check_column_names, open_input
@@ -388,7 +389,7 @@ def _suggest_task(names: tuple[str, ...], profiles: list[ColumnProfile]) -> str:
             return "vector-mean"
         if len(profiles) == 2 and numbers == [False, True]:
             return "key-value"
-        raise ValueError(f"{ERROR_PREFIX}: these columns suggest no task; name one with --task.")
+        raise InvalidArgument(ERROR_PREFIX, "these columns suggest no task", hint=phrase("name one with {task}"))
     (profile,) = profiles
     if profile.has_lists:
         return "key-value" if profile.only_pairs else "set-valued"
@@ -467,9 +468,11 @@ class _DomainReader:
         labels = values.list_steps() if steps else values.sorted_values()
         invisible = sum(map(value_parsing.is_refused_name, labels))
         if invisible:
-            raise ValueError(
-                f"{ERROR_PREFIX}: column {self.names[0]!r} has {invisible:,} different values with control characters "
-                "or others that cannot be seen; clean them, or give the categories by --categories FILE."
+            raise InvalidArgument(
+                ERROR_PREFIX,
+                f"column {self.names[0]!r} has {invisible:,} different values with control characters or others that "
+                "cannot be seen",
+                hint=phrase("clean them, or give the categories by {categories=…}"),
             )
         if self.rules.missing == CATEGORY and not steps:
             labels = (*labels, MISSING_CATEGORY)
@@ -494,12 +497,16 @@ class _DomainReader:
             )
 
     def _build_too_many_error(self, found: str, rare: str) -> ValueError:
-        insisting = ", or insist by --domain-from-data if all of them are public" if rare else ""
+        insisting = ", or insist by {domain_from_data=True} if all of them are public" if rare else ""
         kind = "--bits 48" if self.profiles[0].values.all_numbers else "--strings 64"
-        return ValueError(
-            f"{ERROR_PREFIX}: column {self.names[0]!r} has {found} in {self.rows:,} rows{rare}, and categories stand "
-            "in the plan, a public file that everybody reads; find the common ones by `shuffledp plan --task "
-            f"heavy-hitters {kind}`, give a public list by --categories FILE{insisting}."
+        search = Argument("task", "'heavy-hitters'", f"`shuffledp plan --task heavy-hitters {kind}`")
+        return InvalidArgument(
+            ERROR_PREFIX,
+            f"column {self.names[0]!r} has {found} in {self.rows:,} rows{rare}, and categories stand in the plan, a "
+            "public file that everybody reads",
+            hint=phrase(
+                f"find the common ones by {{search}}, give a public list by {{categories=…}}{insisting}", search=search
+            ),
         )
 
     def _read_ordered_labels(self, given: TaskOptions) -> TaskOptions:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.bounds.participation import Participation
 from shuffledp.collection.input.base import MAX_NAMES_SHOWN, RowCount, Table, rechunk
@@ -634,9 +635,13 @@ def open_input(
     """
     most = validation.count("input", "rows_per_user", rows_per_user)
     if user is None and most != 1:
-        raise ValueError(f"input: rows_per_user = {most} needs the column of the users; name it with user (--user).")
+        raise InvalidArgument(
+            "input", f"rows_per_user = {most} needs the column of the users", hint=phrase("name it with {user=…}")
+        )
     if gather and (user is None or most != 1):
-        raise ValueError("input: gather needs the column of the users (--user), and takes all of their rows.")
+        raise InvalidArgument(
+            "input", phrase("gather needs the column of the users ({user}), and takes all of their rows")
+        )
     if isinstance(data, Table):
         table = data
     elif isinstance(data, str | os.PathLike) or _are_paths(data):
@@ -659,7 +664,9 @@ def prepare_table(table: Table, column: ColumnReader, user: str | None, gather: 
     if not gather:
         return complete
     if not column.task.takes_lists:
-        raise ValueError(f"input: the task {column.task.name!r} takes no lists; leave out gather (--gather).")
+        raise InvalidArgument(
+            "input", f"the task {column.task.name!r} takes no lists", hint=phrase("leave out {gather}")
+        )
     assert user is not None, "open_input has checked this"
     return GroupedByUserTable(complete, user)
 

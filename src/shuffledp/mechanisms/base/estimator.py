@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.errors import InvalidArgument, phrase
 from shuffledp._core.validation import Array, Floats, Integers
 
 
@@ -605,7 +606,8 @@ class KnownCovarianceEstimator(ABC):
 def check_memory(who: str, options: int, size: int) -> None:
     """Raises ValueError if an estimate of all options takes more than `MAX_ESTIMATE_BYTES` of memory."""
     if size > MAX_ESTIMATE_BYTES:
-        raise ValueError(
-            f"{who}: all {options:,} options at once would take {size:,} bytes, where {MAX_ESTIMATE_BYTES:,} are the "
-            f"most; ask for some of them, by --options FILE or options=[…]."
+        raise InvalidArgument(
+            who,
+            f"all {options:,} options at once would take {size:,} bytes, where {MAX_ESTIMATE_BYTES:,} are the most",
+            hint=phrase("ask for some of them, by {options=[…]}"),
         )
