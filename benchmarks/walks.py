@@ -7,6 +7,7 @@ the deepest stack of them. Comprehensions, class bodies and module bodies are no
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import subprocess
@@ -22,7 +23,7 @@ import numpy as np
 import shuffledp as sdp
 
 ROOT = os.path.dirname(os.path.abspath(sdp.__file__)) + os.sep
-NOT_FUNCTIONS = ("<module>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
+COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 BARS = {
     "amplify": (160, 25, 16),
     "plan": (600, 65, 28),
@@ -37,7 +38,9 @@ def walk(call: Callable[[], object]) -> dict[str, Any]:
     depth = deepest = 0
 
     def is_counted(code: CodeType) -> bool:
-        return code.co_filename.startswith(ROOT) and code.co_name not in NOT_FUNCTIONS
+        # The bodies of modules and classes, which run when a call imports them, have no local variables of their own.
+        is_function = code.co_flags & inspect.CO_NEWLOCALS and code.co_name not in COMPREHENSIONS
+        return bool(is_function) and code.co_filename.startswith(ROOT)
 
     def notice(frame: FrameType, event: str, argument: object) -> None:
         nonlocal depth, deepest
