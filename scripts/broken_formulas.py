@@ -287,7 +287,7 @@ MUTATIONS = (
     ),
     Mutation(
         "verifier: mass at infinity of two rounds",
-        f"{VERIFIER}/rounds.py",
+        f"{VERIFIER}/composition.py",
         "infinite = self.infinite * (sum(other.masses) + other.infinite) + other.infinite * sum(self.masses)",
         "infinite = self.infinite * other.infinite",
         (VERIFIER_TESTS, "tests/certificates/test_rounds_proof.py"),

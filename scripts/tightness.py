@@ -14,7 +14,7 @@ from rich.progress import track
 
 import shuffledp as sdp
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.numerics.worst_mixture import chi_squared_distances
+from shuffledp.numerics.worst_case_positive_part import chi_squared_distances
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tightness.md"
 USERS, DELTA = 10_000, 1e-6

@@ -11,8 +11,8 @@ import pytest
 
 from shuffledp.certificates.certify import ClaimRequest
 from shuffledp.certificates.evidence import MechanismEvidence
-from shuffledp.privacy.attacks import AttackCurve
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.lower_bounds import AttackCurve
 from tests import shared_results
 
 Key = Callable[..., Hashable]

@@ -72,9 +72,9 @@ def few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     For comparisons with brute force over a few users: where a bound is nearest to the truth, by 2%, finer pieces give
     the same number.
     """
-    from shuffledp.numerics import worst_mixture
+    from shuffledp.numerics import worst_case_positive_part
 
-    monkeypatch.setattr(worst_mixture, "MAX_PIECES", 3)
+    monkeypatch.setattr(worst_case_positive_part, "MAX_PIECES", 3)
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ import typer
 import shuffledp as sdp
 from shuffledp import collection, statement
 from shuffledp._core import plotting, validation
-from shuffledp._core.errors import Argument, InvalidArgument, error_phrase, phrase
-from shuffledp._core.option_names import OPTIONS, write_option
+from shuffledp._core.errors import InvalidArgument, error_phrase
+from shuffledp._core.phrases import OPTIONS, Argument, phrase, write_option
 from shuffledp.cli.app import app
 from shuffledp.collection import engine, estimate_tables
 from shuffledp.collection.input.files import FileTable
@@ -36,7 +36,7 @@ from shuffledp.service.stores import ShufflerPaths
 from shuffledp.tasks import registry
 from shuffledp.tasks.base import check_post_processing
 from shuffledp.tasks.domain import TaskOptions
-from shuffledp.tasks.question_parser import parse_question
+from shuffledp.tasks.survey_parser import parse_question
 
 SOURCE = Path(sdp.__file__).parent
 LIBRARY = sorted(file for file in SOURCE.rglob("*.py") if file.relative_to(SOURCE).parts[0] != "cli")

@@ -15,7 +15,7 @@ from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.numerics.intervals import ndtr, ndtri
-from shuffledp.privacy.noisy_gradient_step import CustomGradient, LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.random_initialization import CustomGradient, LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.tradeoff import GaussianTradeOff
 from shuffledp.privacy.tradeoff_curves import CloneErrors
 from shuffledp.privacy.tradeoff_mixtures import mixed, subsampled

@@ -9,9 +9,9 @@ import numpy as np
 
 from research.reproduction.results import ATTACK, PRINTED, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
 from shuffledp._core.base_classes import Progress
+from shuffledp.bounds.compare_metric import lower_bound
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver, largest_uniform_distance
 from shuffledp.bounds.metric_amplification import AmplifiedMetric, find_amplification
-from shuffledp.bounds.metric_comparison import lower_bound
 from shuffledp.privacy.metric_space import DistanceMatrix
 
 # --- Figure 13: an amplified distance as the other inputs move away ---

@@ -51,7 +51,7 @@ PARTS = (
     ("shuffledp.ledger", "collection"),
     ("shuffledp.privacy.composition", "composition"),
     ("shuffledp.privacy.tradeoff", "tradeoff"),
-    ("shuffledp.privacy.noisy_gradient_step", "tradeoff"),
+    ("shuffledp.privacy.random_initialization", "tradeoff"),
     ("shuffledp.privacy.metric_space", "metric"),
     ("shuffledp.bounds.metric", "metric"),
     ("shuffledp.sampling", "mechanisms.base"),

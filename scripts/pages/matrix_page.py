@@ -72,6 +72,6 @@ def _attacked(example: Mechanism) -> bool:
 
 def _browsers() -> Any:
     """Returns the mechanisms that run in browsers; none if the service is not installed."""
-    if importlib.util.find_spec("shuffledp.service.browser.programs") is None:
+    if importlib.util.find_spec("shuffledp.service.browser.recipes") is None:
         return ()
-    return importlib.import_module("shuffledp.service.browser.programs").PROGRAM_BUILDERS
+    return importlib.import_module("shuffledp.service.browser.recipes").PROGRAM_BUILDERS

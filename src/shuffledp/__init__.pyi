@@ -1,5 +1,5 @@
 # The public names, and the modules that define them: read by type checkers, and at run time by __init__.py.
-from shuffledp_verify.arithmetic import Finding as Finding
+from shuffledp_verify.verdict import Finding as Finding
 
 from shuffledp import (
     bounds as bounds,

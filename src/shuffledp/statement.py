@@ -16,7 +16,7 @@ from flint import arb
 
 from shuffledp._core import __version__, formatting, validation
 from shuffledp._core.base_classes import PrintableResult, Row
-from shuffledp._core.errors import Argument, InvalidArgument, ShuffledpError
+from shuffledp._core.errors import InvalidArgument, ShuffledpError
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
     format_epsilon_equation,
@@ -26,6 +26,7 @@ from shuffledp._core.formatting import (
     format_rounded_up,
     format_settings,
 )
+from shuffledp._core.phrases import Argument
 from shuffledp.bounds.participation import Participation
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.numerics.intervals import precision, round_down, round_up

@@ -1,6 +1,6 @@
 """f-DP: trade-off functions of false positives against false negatives, their mixtures, and bounds on attacks."""
 
-from shuffledp.privacy.noisy_gradient_step import (
+from shuffledp.privacy.random_initialization import (
     CustomGradient as CustomGradient,
     Gradient as Gradient,
     LeastSquares as LeastSquares,

@@ -61,7 +61,7 @@ def test_a_bound_without_a_second_proof_gives_way_to_one_that_has() -> None:
     coin = sdp.KRR(1.0, 2)
     assert certify(coin, 300, delta=1e-6, effort="quick").bound == "exact-binary"
     undecided = Finding(Verdict.OPEN, "it takes too long.", "none")
-    with mock.patch("shuffledp_verify.decision.decide_binary", return_value=undecided):
+    with mock.patch("shuffledp_verify.proofs.decide_binary", return_value=undecided):
         assert certify(coin, 300, delta=1e-6, effort="quick").bound == "optimal"
         with pytest.raises(ValueError, match="no second proof of exact-binary was found: it takes too long"):
             certify(coin, 300, delta=1e-6, bound="exact-binary")

@@ -16,7 +16,8 @@ from unittest import mock
 import pytest
 from flint import arb, fmpq
 from shuffledp_verify import Finding, Verdict
-from shuffledp_verify.arithmetic import Undecided, bracket_exponential, precision
+from shuffledp_verify.arithmetic import bracket_exponential, precision
+from shuffledp_verify.verdict import Undecided
 from shuffledp_verify.worst_dataset import ContourNodes, Hull, LawFamily, decide_worst_dataset
 
 import shuffledp as sdp
@@ -209,7 +210,9 @@ def test_it_does_not_ask_the_engine() -> None:
     broken = mock.Mock(side_effect=AssertionError("the engine was asked"))
     with (
         mock.patch.multiple(
-            "shuffledp.numerics.worst_mixture.WorstDatasetMixture", __init__=broken, bound_worst_mixture=broken
+            "shuffledp.numerics.worst_case_positive_part.WorstDatasetMixture",
+            __init__=broken,
+            bound_worst_mixture=broken,
         ),
         mock.patch("shuffledp.numerics.positive_part.PositivePartMean.bracket", broken),
         mock.patch("shuffledp.bounds.worst_dataset.WorstDatasetDivergence.bracket", broken),
@@ -243,7 +246,7 @@ class TestCertify:
     def test_between_a_bound_without_a_second_proof_and_the_others(self) -> None:
         """Of two messages of few users the exact bound is the best; all crowds come next, where there is time."""
         undecided = Finding(Verdict.OPEN, "it takes too long.", "none")
-        with mock.patch("shuffledp_verify.decision.decide_binary", return_value=undecided):
+        with mock.patch("shuffledp_verify.proofs.decide_binary", return_value=undecided):
             claim = certify(sdp.KRR(1.0, 2), 4_000, delta=1e-6, effort="full")
             assert claim.bound == "all-crowds"
             assert claim.epsilon < certify(sdp.KRR(1.0, 2), 4_000, delta=1e-6, effort="quick").epsilon

@@ -21,7 +21,7 @@ import shuffledp.certificates
 from shuffledp.numerics import intervals
 from tests.oracle.exact_enumeration import hockey_stick_of_counts, positive_part_mean
 
-FORBIDDEN = {"contour_integral", "positive_part", "roots", "distributions", "worst_mixture", "worst_dataset"}
+FORBIDDEN = {"contour_integral", "positive_part", "roots", "distributions", "worst_case_positive_part", "worst_dataset"}
 
 
 def rational(number: Fraction) -> fmpq:

@@ -12,7 +12,7 @@ import mpmath
 import pytest
 from flint import arb, fmpq
 from shuffledp_verify.arithmetic import precision
-from shuffledp_verify.rounds import (
+from shuffledp_verify.composition import (
     Chords,
     Draw,
     GridTooLong,

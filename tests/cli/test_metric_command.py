@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.metric_comparison import lower_bound
+from shuffledp.bounds.compare_metric import lower_bound
 from tests.cli import run
 from tests.metric.test_amplification import triangle
 

@@ -89,7 +89,7 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
     assert told["if_known"]["epsilon_all_rounds"] == pytest.approx(known)
     assert known > told["epsilon_all_rounds"]
     statement = report.statement()
-    assert f"This {SAMPLING_SECRECY_CONDITION}; if it is known, a user who was drawn is promised ε = " in statement
+    assert f"This {SAMPLING_SECRECY_CONDITION}; if it is known, a user who was drawn has ε = " in statement
     assert ("and over 2 rounds ε = " in statement) == (sample is FIXED)
     assert "condition" in dict(report.summary())
     (entry,) = report.budget_status.entries if report.budget_status is not None else ()

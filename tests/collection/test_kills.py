@@ -90,7 +90,7 @@ def test_a_role_killed_before_every_step(role: str, tmp_path: Path, monkeypatch:
         if not whole:
             work(directory)
         else:
-            with pytest.raises(ValueError, match=r"is already there|new or empty directory"):
+            with pytest.raises(ValueError, match=r"exists already|new or empty directory"):
                 work(directory)
         assert_right(role, directory, ledger)
     assert step > {"encode": 3, "shuffle": 6, "estimate": 8}[role], step

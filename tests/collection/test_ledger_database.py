@@ -56,7 +56,7 @@ def test_it_is_created_on_purpose(url: str) -> None:
         ("DELETE FROM shuffledp_ledger_event WHERE number = 3", "entry 3 of .* is not what was written"),
         ("DELETE FROM shuffledp_ledger_head", "is not what was written"),
         ("DROP TABLE shuffledp_ledger_event", "cannot use postgresql://.*UndefinedTable"),
-        ("DROP TABLE shuffledp_ledger_head", "though there was one of 3 entries: restore it"),
+        ("DROP TABLE shuffledp_ledger_head", "though there was one with 3 entries: restore it"),
     ],
 )
 def test_what_is_changed_there_is_noticed(url: str, statement: str, words: str) -> None:

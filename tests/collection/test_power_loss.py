@@ -202,7 +202,7 @@ def assert_roles_end_well(state: State, root: Path, data: Path, wanted: list[byt
         collection.encode(PLAN, data, "value", out=bundle)
     else:
         assert read_encoded_file(bundle) == wanted
-        with pytest.raises(ValueError, match="is already there"):
+        with pytest.raises(ValueError, match="exists already"):
             collection.encode(PLAN, data, "value", out=bundle)
     if not shuffled.exists():
         assert not result.exists()

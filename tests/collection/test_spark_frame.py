@@ -22,11 +22,11 @@ from shuffledp.collection.engine import EngineError
 from shuffledp.collection.message_files import AlreadyShuffled
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KeyedSource
-from shuffledp.spark import exact_shuffle, frames as message_frame
+from shuffledp.spark import exact_shuffle, input_frames as message_frame
 from shuffledp.spark.collection import METADATA_KEY
+from shuffledp.spark.deterministic_rows import BUCKET_COUNT
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.frames import FrameTable
-from shuffledp.spark.repeatable_rows import BUCKET_COUNT
+from shuffledp.spark.input_frames import FrameTable
 from tests.collection import (
     FRAME_ROWS as ROWS,
     expected_messages,

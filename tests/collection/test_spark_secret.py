@@ -278,7 +278,7 @@ def test_a_session_that_is_safe_is_used_and_left_alone(sessions: dict[str, dict[
 @pytest.mark.spark
 def test_a_secret_that_everybody_can_read_is_refused(sessions: dict[str, dict[str, Any]]) -> None:
     """It stands in the command line of the owner's process."""
-    assert "spark.authenticate.secret stands in the command line" in sessions["shown"]["said"]
+    assert "spark.authenticate.secret is in the command line" in sessions["shown"]["said"]
     assert "pyspark-shell" not in sessions["shown"]["said"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
-from shuffledp.service.browser.programs import PROGRAM_BUILDERS
+from shuffledp.service.browser.recipes import PROGRAM_BUILDERS
 from shuffledp.service.client import HttpClient
 from tests.cli import run
 from tests.service.browser.test_conformance import MAX_BYTES, node

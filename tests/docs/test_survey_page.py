@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp as sdp
-from shuffledp.tasks.question_parser import parse_question, read_questions_file
+from shuffledp.tasks.survey_parser import parse_question, read_questions_file
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "survey.md"
 TEXT = PAGE.read_text("utf-8")

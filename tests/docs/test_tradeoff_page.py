@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.privacy.noisy_gradient_step import LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.random_initialization import LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.tradeoff import GaussianTradeOff
 
 # Its tests ask what the page has asked.

@@ -294,7 +294,7 @@ def test_curves_are_saved_as_csv_and_svg(visit: BrowserTab, tmp_path: Path) -> N
 def test_a_cancelled_computation(visit: BrowserTab) -> None:
     """It ends at once, its worker too, and the page goes on."""
     page = visit.open("guarantee?against=rounds")
-    page.wait_for_selector(".working >> text=/Looking: [1-9]/")
+    page.wait_for_selector(".working >> text=/Evaluating: [1-9]/")
     before = visit.server.children()
     page.click(".working >> text=Cancel")
     page.wait_for_selector("text=Cancelled.")

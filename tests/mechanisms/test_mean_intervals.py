@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import shuffledp as sdp
 from shuffledp._core.validation import Floats
-from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
+from shuffledp.mechanisms.base.error_laws import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.vector.duchi_and_harmony import SignEstimator

@@ -11,7 +11,7 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.bounds.metric_comparison import lower_bound
+from shuffledp.bounds.compare_metric import lower_bound
 from tests.metric.test_amplification import triangle
 from tests.oracle import exact_enumeration
 

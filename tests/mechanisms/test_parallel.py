@@ -17,7 +17,7 @@ import shuffledp as sdp
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.combined._query_sets import Query
+from shuffledp.mechanisms.combined._parallel_parts import Query
 from shuffledp.mechanisms.combined.parallel import MixtureLaw, covering_parameters, mixture_pairs, normalize_weights
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import HidingPair

@@ -10,8 +10,8 @@ import pytest
 from flint import arb, ctx
 from scipy.special import betainc, gammaln
 
+from shuffledp.bounds.compare_metric import build_attack_pair, lower_bound, padded_rows
 from shuffledp.bounds.metric_amplification import MetricVariationRatio
-from shuffledp.bounds.metric_comparison import build_attack_pair, lower_bound, padded_rows
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.metric_space import DistanceMatrix
 from tests.metric.test_amplification import DELTA, USERS, triangle

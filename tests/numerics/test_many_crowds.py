@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from shuffledp.numerics.worst_mixture import MessageProbabilities, chi_squared_distances, log_chernoff
+from shuffledp.numerics.worst_case_positive_part import MessageProbabilities, chi_squared_distances, log_chernoff
 
 from .test_worst_crowd import compositions, exact_mean
 

@@ -13,7 +13,7 @@ from flint import arb
 from shuffledp.numerics.distributions import FiniteLaw
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import positive_part_mean
-from shuffledp.numerics.worst_mixture import WorstDatasetMixture
+from shuffledp.numerics.worst_case_positive_part import WorstDatasetMixture
 from tests.oracle.exact_enumeration import compositions
 
 Law = tuple[tuple[Fraction, Fraction], ...]

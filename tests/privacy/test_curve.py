@@ -15,9 +15,9 @@ from mpmath import mp
 from shuffledp import BoundValue, PrivacyCurve, VariationRatio, amplify
 from shuffledp._core.errors import NotApplicable
 from shuffledp.numerics.intervals import precision
-from shuffledp.privacy.attacks import AttackCurve
 from shuffledp.privacy.curve import ClosedFormCurve, ClosedFormDeltaCurve, CurveSource, NumericCurve
 from shuffledp.privacy.dominating_pairs import exact_pair
+from shuffledp.privacy.lower_bounds import AttackCurve
 
 SETTINGS: dict[str, VariationRatio] = {
     "any 1-LDP": VariationRatio.from_ldp(1.0),

@@ -14,14 +14,14 @@ from flint import arb, fmpq
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
-from shuffledp.bounds.metric_comparison import build_attack_pair
+from shuffledp.bounds.compare_metric import build_attack_pair
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.numerics.intervals import precision
-from shuffledp.privacy.attacks import AttackCurve
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.lower_bounds import AttackCurve
 from shuffledp.privacy.neighbours import build_attack, neighbours_from_pair
-from shuffledp.privacy.noisy_gradient_step import LeastSquares, NoisyStep
+from shuffledp.privacy.random_initialization import LeastSquares, NoisyStep
 
 USERS, DELTA = 25, 1e-6
 EXAMPLES = {name: list(kind.examples()) for name, kind in all_mechanisms().items()}

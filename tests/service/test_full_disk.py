@@ -108,7 +108,7 @@ def test_reports_leave_room_for_closing(disk: Disk) -> None:
             shuffler.store.append_reports(
                 [PostedReports(shuffler.campaign.id, 1, garbage[posted:] + garbage[:posted])], NOW
             )
-    with pytest.raises(StoreUnavailable, match="kept for closing rounds"):
+    with pytest.raises(StoreUnavailable, match="needed for closing rounds"):
         shuffler.store.check_disk_space()
     held = shuffler.store.stored_bytes(shuffler.campaign.id, 1)
     assert held == 97 * (USERS + 1000 * posted) > 1 << 20

@@ -7,7 +7,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.validation import Floats
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw, Cumulant
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.tasks.counts_and_frequencies import standard_error

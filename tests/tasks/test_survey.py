@@ -14,7 +14,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.collection.input.tables import open_input
 from shuffledp.tasks import registry
-from shuffledp.tasks.question_parser import parse_question, read_questions_file
+from shuffledp.tasks.survey_parser import parse_question, read_questions_file
 
 SURVEY = sdp.tasks.Survey(
     [

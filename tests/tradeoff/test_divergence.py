@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
-from shuffledp.privacy.noisy_gradient_step import LeastSquares
+from shuffledp.privacy.random_initialization import LeastSquares
 from shuffledp.privacy.tradeoff_curves import DIVERGENCE_KINDS
 from shuffledp.tradeoff import GaussianTradeOff, GuaranteedTradeOff, NoisyStep, PiecewiseTradeOff, TradeOff
 

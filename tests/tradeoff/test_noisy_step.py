@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from shuffledp.privacy.noisy_gradient_step import CustomGradient, Gradient, LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.random_initialization import CustomGradient, Gradient, LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.tradeoff import GaussianTradeOff
 
 FIGURES = [

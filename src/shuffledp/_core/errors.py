@@ -1,96 +1,8 @@
-"""Exceptions of the package, phrases that refer to arguments, and the hint shown when an extra is missing.
-
-Python and the command line name arguments differently: ``resume=True`` is ``--resume``. A message that names one is a
-``Phrase``, and the interface that shows the message writes the names. ``str()`` of every exception is Python's wording.
-"""
+"""Exceptions of the package, and the hint shown when an extra is missing; ``str()`` is Python's wording."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from string import Formatter
-from typing import Any, NamedTuple
-
-# --- Phrases ---
-
-
-class Argument(NamedTuple):
-    """A reference to an argument of a Python function.
-
-    >>> str(Argument("users")), str(Argument("resume", "True"))
-    ('users', 'resume=True')
-    """
-
-    name: str
-    value: str = ""
-    """What to pass, as Python writes it; "…" for any value."""
-    command_line: str = ""
-    """How the command line writes the argument, if not as an option of this name."""
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}" if self.value else self.name
-
-
-ArgumentWriter = Callable[[Argument], str]
-"""Returns a reference to an argument as one interface writes it."""
-
-
-@dataclass(frozen=True)
-class Phrase:
-    """Words with references to arguments; ``str()`` writes them for Python."""
-
-    parts: tuple[str | Argument, ...]
-
-    def __str__(self) -> str:
-        return self.write(str)
-
-    def write(self, writer: ArgumentWriter) -> str:
-        """Returns the words, with references as ``writer`` writes them."""
-        return "".join(writer(part) if isinstance(part, Argument) else part for part in self.parts)
-
-    def without_period(self) -> Phrase:
-        """Returns the phrase without its final period, to continue the sentence."""
-        *before, last = self.parts
-        return Phrase((*before, last if isinstance(last, Argument) else last.rstrip(".")))
-
-
-def phrase(template: str, **values: Any) -> Phrase:
-    """Builds a phrase from its words.
-
-    Args:
-        template: The words. A placeholder stands for the value of its name; without one, it refers to an argument.
-        **values: Phrases, arguments, or anything with a ``str()``.
-
-    Returns:
-        The phrase.
-
-    >>> words = phrase("{out} holds work; continue with {resume=True}, or lower {users}", out="result")
-    >>> str(words)
-    'result holds work; continue with resume=True, or lower users'
-    >>> words.write(lambda argument: f"--{argument.name}")
-    'result holds work; continue with --resume, or lower --users'
-    """
-    parts: list[str | Argument] = []
-    for text, name, _, _ in Formatter().parse(template):
-        parts.append(text)
-        if name is not None:
-            word, _, passed = name.partition("=")
-            value = values.get(name, Argument(word, passed))
-            parts += (
-                value.parts if isinstance(value, Phrase) else [value if isinstance(value, Argument) else str(value)]
-            )
-    return Phrase(tuple(parts))
-
-
-def error_phrase(error: BaseException) -> Phrase:
-    """Returns the message of any exception, with its references to arguments."""
-    if isinstance(error, InvalidArgument):
-        return error.message
-    message = error.args[0] if error.args else None
-    return message if isinstance(message, Phrase) else Phrase((str(error),))
-
-
-# --- Exceptions ---
+from shuffledp._core.phrases import Argument, Phrase, phrase
 
 
 def install_hint(extra: str) -> str:
@@ -168,3 +80,11 @@ class GuaranteeTooWeak(ShuffledpError):
 
 class NumericalError(ShuffledpError, ArithmeticError):
     """The error raised when a certified value could not be computed at any reasonable precision."""
+
+
+def error_phrase(error: BaseException) -> Phrase:
+    """Returns the message of any exception, with its references to arguments."""
+    if isinstance(error, InvalidArgument):
+        return error.message
+    message = error.args[0] if error.args else None
+    return message if isinstance(message, Phrase) else Phrase((str(error),))

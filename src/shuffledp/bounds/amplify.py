@@ -16,8 +16,8 @@ from shuffledp.bounds import exact_binary, registry
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.mixed_populations import Crowd, CrowdCurve, crowd_curve
 from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME, check_bound_names, evaluate_bound
-from shuffledp.privacy.attacks import Attack, AttackCurve
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.lower_bounds import Attack, AttackCurve
 from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.privacy_loss import AggregateNoiseAttack
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, Randomizer

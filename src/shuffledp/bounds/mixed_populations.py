@@ -34,10 +34,10 @@ from shuffledp.numerics.contour_integral import phase_factors
 from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
 from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.roots import invert
-from shuffledp.numerics.worst_mixture import SHARPNESS, WorstDatasetMixture
-from shuffledp.privacy.attacks import AttackCurve
+from shuffledp.numerics.worst_case_positive_part import SHARPNESS, WorstDatasetMixture
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, MixedOtherUsers
+from shuffledp.privacy.lower_bounds import AttackCurve
 from shuffledp.privacy.randomizer import HasMixedUsers, Randomizer
 
 # --- The exact law of a sum of integer scores ---

@@ -38,7 +38,6 @@ from shuffledp.numerics.distributions import (
 )
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import invert
-from shuffledp.privacy.attacks import Attack, AttackCurve
 from shuffledp.privacy.composition import SampledCurve, SampledDeltas
 from shuffledp.privacy.curve import (
     FORMULA_BITS,
@@ -50,6 +49,7 @@ from shuffledp.privacy.curve import (
     exact_lower_bound,
 )
 from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
+from shuffledp.privacy.lower_bounds import Attack, AttackCurve
 from shuffledp.privacy.randomizer import Randomizer
 
 # --- Subsampling ---

@@ -17,7 +17,12 @@ from shuffledp.bounds.tail_truncation import has_tails, tail_curve
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import invert
-from shuffledp.numerics.worst_mixture import SHARPNESS, WorstDatasetMixture, chi_squared_distances, log_chernoff
+from shuffledp.numerics.worst_case_positive_part import (
+    SHARPNESS,
+    WorstDatasetMixture,
+    chi_squared_distances,
+    log_chernoff,
+)
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import OtherUsers
 from shuffledp.privacy.randomizer import Randomizer

@@ -19,8 +19,8 @@ from flint import arb
 from shuffledp_verify import Finding, Verdict
 from shuffledp_verify.arithmetic import rational
 from shuffledp_verify.claim import MAX_EPSILON
-from shuffledp_verify.decision import RoundProof
-from shuffledp_verify.rounds import Draw, GridTooLong, RoundsComposition, SampleSizes, SizePoints
+from shuffledp_verify.composition import Draw, GridTooLong, RoundsComposition, SampleSizes, SizePoints
+from shuffledp_verify.proofs import RoundProof
 
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import numpy as np
 from shuffledp_verify import Claim as ReadClaim, Finding, Verdict
-from shuffledp_verify.arithmetic import Refuted
 from shuffledp_verify.claim import FORMAT, FORMAT_VERSION, MAX_EPSILON, SOFTWARE_NAMES, parse_claim, read_claim_text
-from shuffledp_verify.decision import MessageCallback
+from shuffledp_verify.proofs import MessageCallback
+from shuffledp_verify.verdict import Refuted
 
 from shuffledp._core import __version__
 from shuffledp._core.base_classes import PrintableResult, Row
-from shuffledp._core.errors import InvalidArgument, phrase
+from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT
+from shuffledp._core.phrases import phrase
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.evidence import (
     MechanismEvidence,

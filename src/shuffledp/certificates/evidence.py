@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from flint import fmpq
 from shuffledp_verify import Finding, Verdict
-from shuffledp_verify.arithmetic import Number, Refuted, TooManyCases, bracket_exponential, precision, rational
+from shuffledp_verify.arithmetic import Number, bracket_exponential, precision, rational
 from shuffledp_verify.claim import (
     BOUNDS,
     COMPOSED_PARTS,
@@ -42,17 +42,6 @@ from shuffledp_verify.claim import (
     read_mechanism,
     read_randomizer,
 )
-from shuffledp_verify.decision import (
-    BinaryProof,
-    BlanketProof,
-    MessageCallback,
-    NoiseProof,
-    RandomBlanketProof,
-    RoundProof,
-    WorstDatasetProof,
-    check_rounds,
-    prove_rounds,
-)
 from shuffledp_verify.divergence import RandomBlanket
 from shuffledp_verify.laws import (
     BALL_BITS,
@@ -71,6 +60,18 @@ from shuffledp_verify.laws import (
     pair_law,
 )
 from shuffledp_verify.noise import Facts
+from shuffledp_verify.proofs import (
+    BinaryProof,
+    BlanketProof,
+    MessageCallback,
+    NoiseProof,
+    RandomBlanketProof,
+    RoundProof,
+    WorstDatasetProof,
+    check_rounds,
+    prove_rounds,
+)
+from shuffledp_verify.verdict import Refuted, TooManyCases
 from shuffledp_verify.worst_dataset import LawFamily
 
 from shuffledp._core.errors import NotApplicable, ShuffledpError

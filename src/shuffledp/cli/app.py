@@ -16,9 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from shuffledp._core import __version__
-from shuffledp._core.errors import ArgumentWriter, ShuffledpError, error_phrase
+from shuffledp._core.errors import ShuffledpError, error_phrase
 from shuffledp._core.formatting import escape_line
-from shuffledp._core.option_names import write_option
+from shuffledp._core.phrases import ArgumentWriter, write_option
 
 # --- Repeated options ---
 
@@ -100,7 +100,7 @@ COMMAND_ENTRIES = {
         "collection:estimate", "Write a report from shuffled messages, in the role of the analyst."
     ),
     "serve": CommandEntry(
-        "service:serve_command",
+        "serve:serve_command",
         "Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
     ),
     "send": CommandEntry(
@@ -117,7 +117,7 @@ COMMAND_ENTRIES = {
         "collection:ask_command", "Query a finished collection of ranges, which costs no privacy.", "TakesRanges"
     ),
     "web": CommandEntry(
-        "explorer:web_command",
+        "web:web_command",
         "Open a page on this machine to explore guarantees, choose a mechanism and save its proof.",
     ),
     "metric": CommandEntry("metric:app", "Compute metric privacy, which hides nearby inputs better than distant ones."),

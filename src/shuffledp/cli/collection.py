@@ -28,7 +28,7 @@ from shuffledp.ledger.ledger import choose_round
 from shuffledp.planning.plan import Plan
 from shuffledp.service.campaign import Campaign, CampaignSealer
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.frames import is_for_spark, read_frame
+from shuffledp.spark.input_frames import is_for_spark, read_frame
 from shuffledp.tasks.base import POST_PROCESSING_METHODS
 from shuffledp.tasks.domain import read_lines
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from shuffledp._core import plotting, validation
 from shuffledp._core.formatting import format_exact, format_json
 from shuffledp._core.validation import Floats
+from shuffledp.bounds.compare_metric import ComparedPair, compare_pairs, lower_bound
 from shuffledp.bounds.local_metric_solver import LocalMetric, LocalMetricSolver
 from shuffledp.bounds.metric_amplification import (
     Amplification,
@@ -24,7 +25,6 @@ from shuffledp.bounds.metric_amplification import (
     all_amplifications,
     find_amplification,
 )
-from shuffledp.bounds.metric_comparison import ComparedPair, compare_pairs, lower_bound
 from shuffledp.bounds.metric_noise import AnyNoise, find_noise, noise_names
 from shuffledp.cli import options, output
 from shuffledp.cli.app import UniqueOptionsGroup

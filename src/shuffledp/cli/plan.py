@@ -26,9 +26,9 @@ from shuffledp.planning.simulation import DEFAULT_CONFIDENCE, simulate
 from shuffledp.privacy.metric_space import DistanceMatrix
 from shuffledp.statement import delta_warnings
 from shuffledp.tasks.domain import TaskOptions, read_lines
-from shuffledp.tasks.question_parser import parse_questions
 from shuffledp.tasks.registry import command_names, from_options
 from shuffledp.tasks.survey import Survey
+from shuffledp.tasks.survey_parser import parse_questions
 
 
 @takes_input

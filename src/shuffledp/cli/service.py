@@ -1,4 +1,4 @@
-"""The service's commands: ``shuffledp campaign``, ``keys``, ``send``, ``receive`` and ``serve``."""
+"""The commands around the shuffler: ``shuffledp keys``, ``campaign``, ``send`` and ``receive``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from shuffledp.cli.ledger import LedgerOption, NoLedger, resolve_ledger
 from shuffledp.cli.options import (
     CampaignFile,
     CampaignId,
-    Database,
     InputOptions,
-    KeysDirectory,
     StateDirectory,
     takes_input,
 )
 from shuffledp.cli.output import ProgressBars
+from shuffledp.cli.serve import Database, KeysDirectory
 from shuffledp.planning.plan import Plan
 from shuffledp.service import crypto
 from shuffledp.service.batch_client import fetch_and_open, receive, send
@@ -34,9 +33,8 @@ from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, AnalystKey, ShufflerKey, decode_base64url
 from shuffledp.service.rounds import RoundManager, TrustedClock
-from shuffledp.service.serve import serve
 from shuffledp.service.server import describe_round
-from shuffledp.service.stores import AcceptedCampaign, IngestNode, Round, ShufflerPaths, Store, format_utc
+from shuffledp.service.stores import AcceptedCampaign, Round, ShufflerPaths, Store, format_utc
 from shuffledp.service.tokens import IssuerKey, PrivateTokens
 
 campaign_app = typer.Typer(
@@ -463,36 +461,3 @@ def receive_command(
         output.print_text(
             f"{manifest.refused:,} did not open, or were there twice; each takes one user off those who are counted."
         )
-
-
-# --- shuffledp serve ---
-
-
-def serve_command(
-    state: Annotated[
-        Path | None, typer.Option("--state", help="The shuffler's directory; without it, take reports for another one.")
-    ] = None,
-    keys: KeysDirectory = None,
-    database: Database = None,
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Port 0 takes a free one.")] = (
-        "127.0.0.1:8080"
-    ),
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where operators may ask for /metrics.")
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="Processes that take reports.")] = 1,
-) -> None:
-    """Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst. TLS goes in front.
-
-    With --database and without --state it is a front: it takes reports, on any number of machines, and the one with
-    --state closes the rounds.
-    """
-    if state is None and database is None:
-        raise ValueError("serve: give --state, the shuffler's directory, or --database to take reports for another.")
-    serve(
-        IngestNode(database or "") if state is None else ShufflerPaths.from_directories(state, keys, database),
-        listen,
-        workers=workers,
-        metrics=metrics,
-        ready=lambda at: typer.echo(f"Listening at {at}; stop with Ctrl-C."),
-    )

@@ -23,7 +23,7 @@ from shuffledp.cli import options, output
 from shuffledp.cli.options import RandomizerOptions, parse_settings
 from shuffledp.cli.output import show_spinner
 from shuffledp.privacy.curve import MAX_EPSILON, PrivacyCurve
-from shuffledp.privacy.noisy_gradient_step import Gradient, LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.random_initialization import Gradient, LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.tradeoff import GaussianTradeOff, TradeOff, privacy_curve
 from shuffledp.privacy.tradeoff_curves import AttackRisk, GuaranteedTradeOff, trade_off

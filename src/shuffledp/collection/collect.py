@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import Argument, GuaranteeTooWeak, InvalidArgument, ShuffledpError, error_phrase, phrase
+from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, ShuffledpError, error_phrase
+from shuffledp._core.phrases import Argument, phrase
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine
 from shuffledp.collection.estimate_tables import (

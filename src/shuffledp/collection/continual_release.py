@@ -27,7 +27,8 @@ from typing import Any, Self
 import numpy as np
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import Argument, InvalidArgument, phrase
+from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.phrases import Argument, phrase
 from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile, MessageDigest

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import Argument, InvalidArgument, ShuffledpError, phrase
+from shuffledp._core.errors import InvalidArgument, ShuffledpError
+from shuffledp._core.phrases import Argument, phrase
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.input.base import Table, rechunk

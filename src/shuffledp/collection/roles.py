@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import Argument, GuaranteeTooWeak, InvalidArgument, phrase
+from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument
+from shuffledp._core.phrases import Argument, phrase
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, continual_release, message_files
 from shuffledp.collection.continual_release import Calendar

@@ -27,14 +27,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.errors import Argument, InvalidArgument
+from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import escape_line, format_json
+from shuffledp._core.phrases import Argument
 from shuffledp.explorer import snippets, watched_directories
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS, CommandRequest, Operation
 from shuffledp.explorer.workers import Busy, OverBudget, ProgressListener, WorkerPool
 from shuffledp.mechanisms import catalogue
-from shuffledp.tasks.question_parser import QUESTION_TASK_NAMES
 from shuffledp.tasks.registry import TASKS
+from shuffledp.tasks.survey_parser import QUESTION_TASK_NAMES
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

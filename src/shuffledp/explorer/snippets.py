@@ -76,7 +76,7 @@ def _format_sweep(values: Mapping[str, Any]) -> list[str]:
 def _format_plan(values: Mapping[str, Any]) -> list[str]:
     if values.get("question"):
         imports = [
-            "from shuffledp.tasks.question_parser import parse_questions",
+            "from shuffledp.tasks.survey_parser import parse_questions",
             "from shuffledp.tasks.survey import Survey",
         ]
         task = f"Survey(parse_questions({values['question']!r}, None))"

@@ -31,8 +31,8 @@ from shuffledp.numerics.convolution import (
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_down, round_up
 from shuffledp.numerics.roots import find_crossing, invert
-from shuffledp.privacy.attacks import Attack
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve, exact_lower_bound
+from shuffledp.privacy.lower_bounds import Attack
 from shuffledp.privacy.privacy_loss import FLOOR_FACTOR, ROUNDING, LossGrid, LossMoments, LossSurvey, round_step
 
 # --- Curves stored as points ---

@@ -39,7 +39,7 @@ from shuffledp.privacy.dominating_pairs import HidingPair
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from shuffledp.privacy.attacks import Attack
+    from shuffledp.privacy.lower_bounds import Attack
 
 
 # --- Values at many ε ---

@@ -21,7 +21,7 @@ from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NumericalError
 from shuffledp.numerics.distributions import Atoms, FiniteLaw
 from shuffledp.numerics.intervals import precision, round_down, round_up
-from shuffledp.numerics.worst_mixture import MessageProbabilities, chi_squared_distances
+from shuffledp.numerics.worst_case_positive_part import MessageProbabilities, chi_squared_distances
 
 
 class MessageClass(NamedTuple):

@@ -36,8 +36,8 @@ from shuffledp.numerics.convolution import PiecewiseLinear, fit_piecewise_linear
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import InverseValue, invert
-from shuffledp.privacy.attacks import Attack
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
+from shuffledp.privacy.lower_bounds import Attack
 
 STEP_BITS = 10
 """Significant bits of a grid step: products with whole numbers below 2^43 are then exact."""

@@ -36,7 +36,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.errors import InvalidArgument, error_phrase, phrase
+from shuffledp._core.errors import InvalidArgument, error_phrase
+from shuffledp._core.phrases import phrase
 from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.service.crypto import (
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from shuffledp.ledger.guarantee import Guarantee
     from shuffledp.mechanisms.base.mechanism import Mechanism
     from shuffledp.planning.plan import Plan
-    from shuffledp.service.browser.programs import BrowserProgram
+    from shuffledp.service.browser.recipes import BrowserProgram
     from shuffledp.service.signed_documents import RoundNotice
     from shuffledp.tasks.base import Task
 
@@ -200,7 +201,7 @@ class Campaign:
             ValueError: If an argument is invalid, users send different numbers of messages, or users are sampled.
         """
         from shuffledp.ledger.guarantee import Guarantee
-        from shuffledp.service.browser.programs import build_program
+        from shuffledp.service.browser.recipes import build_program
         from shuffledp.service.client import parse_address
 
         if url:
@@ -466,7 +467,7 @@ class Campaign:
                 no local ε.
         """
         from shuffledp.ledger.guarantee import Guarantee
-        from shuffledp.service.browser.programs import build_program
+        from shuffledp.service.browser.recipes import build_program
 
         guarantee = Guarantee(self.plan, self.plan.fewest)
         if not guarantee.epsilon <= self.promised_epsilon or not guarantee.is_target_met:

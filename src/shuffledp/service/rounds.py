@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp._core.errors import ShuffledpError, error_phrase
-from shuffledp._core.option_names import write_option
+from shuffledp._core.phrases import write_option
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party

@@ -101,8 +101,8 @@ class MetricsServer:
 # --- Server ---
 
 NO_LEDGER_REASON = (
-    "only the marks in the key directory record which rounds of this campaign were handed over: if old copies of the "
-    "state and of the keys are restored, people may be asked twice; accept campaigns with --ledger, and copy no keys"
+    "only the marks in the key directory record which rounds of this campaign were handed over: restoring old copies "
+    "of the state and of the keys may ask people twice; accept campaigns with --ledger, and copy no keys"
 )
 APPLICATION_FACTORY = "shuffledp.service.server:from_environment"
 MAX_CONNECTIONS, MAX_WORKERS = 2000, 1024

@@ -36,7 +36,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from shuffledp._core.errors import InvalidArgument, ShuffledpError, phrase
+from shuffledp._core.errors import InvalidArgument, ShuffledpError
+from shuffledp._core.phrases import phrase
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, PrivateKey, ShufflerKey
 from shuffledp.storage import durable_files

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.base_classes import Progress
-from shuffledp._core.errors import Argument, GuaranteeTooWeak, InvalidArgument, NotApplicable, phrase
+from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, NotApplicable
+from shuffledp._core.phrases import Argument, phrase
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
 from shuffledp.collection.engine import Engine
@@ -32,9 +33,9 @@ from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
 from shuffledp.spark import exact_shuffle, secure_session as spark_session, worker_tasks
 from shuffledp.spark.cluster_files import FileSystem
+from shuffledp.spark.deterministic_rows import quote_name
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.frames import FrameTable
-from shuffledp.spark.repeatable_rows import quote_name
+from shuffledp.spark.input_frames import FrameTable
 from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.spark.worker_tasks import COUNT_COLUMN, MESSAGES_SCHEMA, map_batches
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules

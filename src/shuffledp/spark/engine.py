@@ -34,7 +34,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, secure_session as spark_session, worker_tasks
 from shuffledp.spark.cluster_files import ClusterManifest, FileSystem, is_cluster_manifest
 from shuffledp.spark.exact_shuffle import FileLayout
-from shuffledp.spark.frames import FrameTable
+from shuffledp.spark.input_frames import FrameTable
 from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.spark.worker_tasks import decode_numbers
 from shuffledp.storage import durable_files

@@ -20,7 +20,7 @@ import numpy as np
 
 from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.collection import message_files
-from shuffledp.spark.repeatable_rows import Batches
+from shuffledp.spark.deterministic_rows import Batches
 from shuffledp.spark.worker_tasks import (
     COUNT_COLUMN,
     MESSAGES_SCHEMA,

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.errors import Argument, Phrase, error_phrase
+from shuffledp._core.errors import error_phrase
+from shuffledp._core.phrases import Argument, Phrase
 from shuffledp._core.validation import Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.spark.repeatable_rows import Batches, split_parts
+from shuffledp.spark.deterministic_rows import Batches, split_parts
 from shuffledp.spark.secure_session import suppress_warnings
 from shuffledp.storage import sorting
 from shuffledp.tasks.column_reader import ColumnReader, Tally

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from shuffledp._core.errors import InvalidArgument, phrase
+from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.phrases import phrase
 from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP

@@ -19,7 +19,7 @@ from shuffledp import (
     tasks,
 )
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.service.browser.programs import BrowserProgram, build_program
+from shuffledp.service.browser.recipes import BrowserProgram, build_program
 
 WITH_TABLES: dict[str, Mechanism] = {
     "krr": KRR(0.5, 3),

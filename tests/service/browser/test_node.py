@@ -16,7 +16,7 @@ from shuffledp._core.validation import Bytes
 from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
-from shuffledp.service.browser.programs import build_program
+from shuffledp.service.browser.recipes import build_program
 from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign
 from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, ShufflerKey, build_context
 from shuffledp.service.signed_documents import RoundNotice

@@ -12,7 +12,7 @@ import pytest
 from shuffledp import OUE, CancellingNoise, Duchi, Gaussian, HadamardResponse, Plan, Subset, WitchHat, tasks
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.sampling import rounding_and_digits
-from shuffledp.service.browser.programs import PROGRAM_BUILDERS, build_program
+from shuffledp.service.browser.recipes import PROGRAM_BUILDERS, build_program
 from tests.oracle import browser_program as oracle
 from tests.oracle.browser_program import Message, WordDraws, outcome_law
 from tests.service.browser import MECHANISMS, WITH_TABLES, WITHOUT_TABLES, plan_with, program_for

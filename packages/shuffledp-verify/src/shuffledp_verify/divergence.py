@@ -24,15 +24,14 @@ from flint import acb, arb, fmpq
 
 from shuffledp_verify.arithmetic import (
     Enclosure,
-    Finding,
     Number,
-    Verdict,
     bracket_exponential,
     positive_part,
     precision,
     rational,
     sum_balls,
 )
+from shuffledp_verify.verdict import Finding, Verdict
 
 Class = tuple[Number, Number, Number]
 """First, second and hiding probability of one class of messages."""

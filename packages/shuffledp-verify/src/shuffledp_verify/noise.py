@@ -23,16 +23,8 @@ from typing import Any, ClassVar, Self
 from flint import arb, arb_poly, fmpq, fmpz, fmpz_poly
 
 from shuffledp_verify._split_and_mix import Colourings
-from shuffledp_verify.arithmetic import (
-    Enclosure,
-    Finding,
-    Verdict,
-    bound_positive_sum,
-    delta_bits,
-    precision,
-    rational,
-    sum_balls,
-)
+from shuffledp_verify.arithmetic import Enclosure, bound_positive_sum, delta_bits, precision, rational, sum_balls
+from shuffledp_verify.verdict import Finding, Verdict
 
 # --- Counts hidden by noise messages ---
 

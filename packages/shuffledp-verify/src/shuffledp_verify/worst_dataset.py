@@ -38,10 +38,7 @@ from operator import mul
 from flint import acb, arb, arb_poly, fmpq
 
 from shuffledp_verify.arithmetic import (
-    Finding,
     Number,
-    Undecided,
-    Verdict,
     bound_positive_sum,
     delta_bits,
     exponential_ball,
@@ -50,6 +47,7 @@ from shuffledp_verify.arithmetic import (
     sum_balls,
 )
 from shuffledp_verify.divergence import Class, decide_divergence
+from shuffledp_verify.verdict import Finding, Undecided, Verdict
 
 Atoms = Sequence[tuple[arb, arb]]
 """Values of G and their weights."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp._core.errors import Argument, InvalidArgument, phrase
+from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.phrases import Argument, phrase
 from shuffledp._core.validation import Integers
 from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.tables import CompleteRowsTable, GroupedByUserTable, check_column_names, open_input

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.errors import InvalidArgument, phrase
+from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.phrases import phrase
 from shuffledp._core.validation import Bytes, Integers, Words
 from shuffledp.bounds.participation import Participation
 from shuffledp.collection.input.base import MAX_NAMES_SHOWN, RowCount, Table, rechunk

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core.validation import Array, Floats, Integers
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,

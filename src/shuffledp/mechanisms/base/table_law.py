@@ -24,7 +24,7 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.numerics.intervals import float_above, float_below, precision, round_up, to_rational
-from shuffledp.numerics.worst_mixture import MessageProbabilities
+from shuffledp.numerics.worst_case_positive_part import MessageProbabilities
 from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers, exact_pair
 from shuffledp.privacy.randomizer import TruncatedRandomizer
 from shuffledp.privacy.variation_ratio import VariationRatio

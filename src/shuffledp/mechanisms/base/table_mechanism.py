@@ -15,7 +15,7 @@ from flint import arb
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant, to_stored_numbers
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw, Cumulant, to_stored_numbers
 from shuffledp.mechanisms.base.estimator import Estimate, Influence, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.seed_compression import (

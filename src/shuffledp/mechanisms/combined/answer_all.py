@@ -16,7 +16,7 @@ from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, Estimate, 
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, OutputTable
 from shuffledp.mechanisms.base.message_plan import MessagePlan
-from shuffledp.mechanisms.combined._query_sets import (
+from shuffledp.mechanisms.combined._parallel_parts import (
     QueryColumn,
     QuerySetDomain,
     QuerySetEncoding,

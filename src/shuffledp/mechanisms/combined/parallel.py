@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, OutputTable
 from shuffledp.mechanisms.base.seed_compression import exact_proposals
-from shuffledp.mechanisms.combined._query_sets import (
+from shuffledp.mechanisms.combined._parallel_parts import (
     Query,
     QueryColumn,
     QuerySetDomain,

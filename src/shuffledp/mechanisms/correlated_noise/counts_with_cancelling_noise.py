@@ -20,7 +20,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
+from shuffledp.mechanisms.base.error_laws import NegativeBinomialErrorLaw
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,

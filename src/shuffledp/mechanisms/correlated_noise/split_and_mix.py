@@ -23,7 +23,7 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw
+from shuffledp.mechanisms.base.error_laws import NegativeBinomialErrorLaw
 from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, Influence, SimulableEstimator
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter

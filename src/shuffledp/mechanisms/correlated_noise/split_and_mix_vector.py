@@ -19,7 +19,7 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.domain import BoxVector, InputDomain
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import NegativeBinomialErrorLaw, SkellamErrorLaw
+from shuffledp.mechanisms.base.error_laws import NegativeBinomialErrorLaw, SkellamErrorLaw
 from shuffledp.mechanisms.base.estimator import ConcatenatedErrorLaw, ErrorLaw, Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter

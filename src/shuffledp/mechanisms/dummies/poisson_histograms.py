@@ -13,7 +13,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import Category, IntegerVector
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import PoissonErrorLaw
+from shuffledp.mechanisms.base.error_laws import PoissonErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, RangeQueryCapability

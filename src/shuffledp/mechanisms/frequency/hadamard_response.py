@@ -14,7 +14,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bools, Floats, Integers, Words, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, Cumulant, to_stored_numbers
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw, Cumulant, to_stored_numbers
 from shuffledp.mechanisms.base.estimator import (
     Estimate,
     Estimator,

@@ -17,7 +17,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bools, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import InputDomain
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw, sampled_bit_error_law
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw, sampled_bit_error_law
 from shuffledp.mechanisms.base.estimator import NORMAL, ErrorLaw, Estimate, Estimator, Influence, RowwiseErrorLaw
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_probability
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable

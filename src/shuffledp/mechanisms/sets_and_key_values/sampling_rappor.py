@@ -15,7 +15,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
-from shuffledp.mechanisms.base.estimate_intervals import sampled_bit_error_law
+from shuffledp.mechanisms.base.error_laws import sampled_bit_error_law
 from shuffledp.mechanisms.base.estimator import Estimate, Influence, SimulableEstimator
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_probability
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable

@@ -20,7 +20,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bools, Bytes, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Influence
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.support_counts import SupportEstimator

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shuffledp._core.validation import Array, Bytes, Floats, Words
 from shuffledp.mechanisms.base.domain import InputDomain, check_reals
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
-from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
+from shuffledp.mechanisms.base.error_laws import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse

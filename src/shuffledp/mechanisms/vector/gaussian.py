@@ -26,7 +26,7 @@ from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, Lattic
 from shuffledp.numerics.distributions import FiniteLaw
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing
-from shuffledp.numerics.worst_mixture import MessageProbabilities
+from shuffledp.numerics.worst_case_positive_part import MessageProbabilities
 from shuffledp.privacy.dominating_pairs import (
     ExactClass,
     ExactClasses,

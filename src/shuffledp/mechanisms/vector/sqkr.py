@@ -16,7 +16,7 @@ from flint import fmpq
 from shuffledp._core import validation
 from shuffledp._core.validation import Array, Bytes, Floats, checked
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
-from shuffledp.mechanisms.base.estimate_intervals import MeanErrorLaw
+from shuffledp.mechanisms.base.error_laws import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable

@@ -19,16 +19,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from shuffledp_verify.arithmetic import (
-    Finding,
-    Refuted,
-    TooManyCases,
-    Undecided,
-    Verdict,
-    bracket_exponential,
-    precision,
-    rational,
-)
+from shuffledp_verify.arithmetic import bracket_exponential, precision, rational
 from shuffledp_verify.claim import (
     BOUNDS,
     EXACT_BINARY,
@@ -48,6 +39,7 @@ from shuffledp_verify.claim import (
     WorstDatasetEvidence,
     read_claim,
 )
+from shuffledp_verify.composition import GridTooLong, SizePoints
 from shuffledp_verify.divergence import RandomBlanket, decide_divergence
 from shuffledp_verify.laws import (
     BALL_BITS,
@@ -62,7 +54,7 @@ from shuffledp_verify.laws import (
     parse_number,
 )
 from shuffledp_verify.noise import Facts, decide_noise, read_noise
-from shuffledp_verify.rounds import GridTooLong, SizePoints
+from shuffledp_verify.verdict import Finding, Refuted, TooManyCases, Undecided, Verdict
 from shuffledp_verify.worst_dataset import LawFamily, decide_binary, decide_worst_dataset
 
 MessageCallback = Callable[[str], None]

@@ -1,8 +1,4 @@
-"""Data frames as input and as messages: reading them, identifying rows, and the functions that workers run.
-
-The randomness of a row depends on the job's key and on the row's identity: its key column, or its place in a query plan
-whose partitions and order are fixed. Rows with neither are refused: a retry would randomize them a second time.
-"""
+"""Data frames as the input of a collection: reading them by format or address, and a frame as a ``Table``."""
 
 from __future__ import annotations
 
@@ -11,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.errors import InvalidArgument, phrase
+from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.phrases import phrase
 from shuffledp.collection.engine import EngineError
 from shuffledp.collection.input.base import Table, is_address
-from shuffledp.spark.repeatable_rows import check_columns, identify_rows, quote_name
+from shuffledp.spark.deterministic_rows import check_columns, identify_rows, quote_name
 from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.spark.worker_tasks import COUNT_COLUMN, check_values
 from shuffledp.tasks.column_reader import ColumnReader
@@ -85,11 +82,6 @@ def _split_format(path: str) -> tuple[str | None, str]:
     if colon and (kind == TABLE_PREFIX or (kind in FORMATS and is_address(rest))):
         return kind, rest
     return None, path
-
-
-# --- Data frames of messages with their counts ---
-#
-# Equal messages of a task are counted before they leave it: there is no order among them, and nothing is moved twice.
 
 
 # --- A data frame as a table ---

@@ -14,7 +14,7 @@ import numpy as np
 from shuffledp._core.validation import Array, Bytes, Floats, Integers, Words
 from shuffledp.mechanisms.base.domain import InputDomain
 from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
-from shuffledp.mechanisms.base.estimate_intervals import CountErrorLaw
+from shuffledp.mechanisms.base.error_laws import CountErrorLaw
 from shuffledp.mechanisms.base.estimator import NORMAL, ConcatenatedErrorLaw, Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.seed_compression import WEIGHT_BITS, WORDS_PER_INTEGER, Proposal, integers_below
 from shuffledp.numerics.intervals import float_above

@@ -210,7 +210,7 @@ class NoisyStep(TradeOff):
     Raises:
         ValueError: If ``noise`` is not above 0 and finite.
 
-    >>> from shuffledp.privacy.noisy_gradient_step import LeastSquares, NoisyStep
+    >>> from shuffledp.privacy.random_initialization import LeastSquares, NoisyStep
     >>> step = NoisyStep(LeastSquares(optimum=1.0, clip=2.0), noise=2.0)
     >>> step.delta(1.0) < step.delta_upper(1.0) < 0.0388
     True

@@ -16,7 +16,7 @@ from typing import Any
 
 from shuffledp._core import validation
 from shuffledp._core.errors import error_phrase
-from shuffledp._core.option_names import write_option
+from shuffledp._core.phrases import write_option
 from shuffledp.mechanisms import catalogue
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions
 from shuffledp.tasks.heavy_hitters_search import ValueSearch

@@ -11,9 +11,9 @@ from shuffledp._core import validation
 from shuffledp._core.base_classes import Progress
 from shuffledp.bounds.metric_amplification import AmplifiedMetric, all_amplifications
 from shuffledp.numerics.intervals import precision
-from shuffledp.privacy.attacks import AttackCurve
 from shuffledp.privacy.curve import BoundValue
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
+from shuffledp.privacy.lower_bounds import AttackCurve
 from shuffledp.privacy.metric_space import (
     DistanceMatrix,
 )
