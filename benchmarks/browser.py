@@ -33,8 +33,9 @@ from shuffledp import (
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.browser.recipes import build_program
-from shuffledp.service.campaign import Campaign, seal_reports
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey
+from shuffledp.service.sealing import seal_reports
 from shuffledp.service.signed_documents import RoundNotice
 
 MECHANISMS: dict[str, Mechanism] = {

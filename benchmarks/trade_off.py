@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from shuffledp import VariationRatio, amplify, trade_off
-from shuffledp.privacy.tradeoff_curves import CloneErrors
+from shuffledp.privacy.shuffled_tradeoff import CloneErrors
 
 LOCAL = 1.0
 USERS = (10**4, 10**6, 10**8)

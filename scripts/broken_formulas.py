@@ -163,7 +163,7 @@ MUTATIONS = (
     ),
     Mutation(
         "clone pair: the weight",
-        f"{SOURCE}/privacy/tradeoff_curves.py",
+        f"{SOURCE}/privacy/guaranteed_tradeoff.py",
         "return 1.0 / (math.exp(self.epsilon_local) + 1.0)",
         "return 1.0 / (math.exp(self.epsilon_local) + 2.0)",
         ("tests/tradeoff/test_trade_off_errata.py", "tests/tradeoff/test_shuffled.py"),

@@ -20,8 +20,8 @@ import pytest
 import typer
 
 import shuffledp as sdp
-from shuffledp import collection, statement
-from shuffledp._core import plotting, validation
+from shuffledp import collection
+from shuffledp._core import pages, plotting, validation
 from shuffledp._core.errors import InvalidArgument, error_phrase
 from shuffledp._core.phrases import OPTIONS, Argument, phrase, write_option
 from shuffledp.cli.app import app
@@ -84,7 +84,7 @@ MESSAGES: list[tuple[str, Callable[[], Any], str, str]] = [
     ),
     (
         "amplify",
-        lambda: statement.check_report_path("amplify", Path("a.txt")),
+        lambda: pages.check_report_path("amplify", Path("a.txt")),
         "amplify: path must end in .md or .html, got 'a.txt'.",
         "amplify: --report must end in .md or .html, got 'a.txt'.",
     ),

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp as sdp
-from shuffledp import statement
+from shuffledp._core import pages
 from shuffledp._core.formatting import escape_line, escape_markdown, escape_sheet_cell, escape_terminal
 from shuffledp.cli import output
 from tests.cli import run
@@ -70,18 +70,18 @@ def test_pages_have_no_tags_and_no_links() -> None:
     """Whatever block a text stands in, in both forms."""
     texts = [*NAMES, NASTY, "``` x", "&lt;b&gt;", "a@b.example", "$x$"]
     blocks = [
-        *(statement.Heading(text) for text in texts), *(statement.Paragraph(text, is_lead=True) for text in texts),
-        statement.ItemList(texts), statement.FactTable([(text, text) for text in texts]),
+        *(pages.Heading(text) for text in texts), *(pages.Paragraph(text, is_lead=True) for text in texts),
+        pages.ItemList(texts), pages.FactTable([(text, text) for text in texts]),
     ]  # fmt: skip
-    told = statement.format_markdown(blocks)
+    told = pages.format_markdown(blocks)
     assert is_harmless(told)
     assert not re.search(r"<|(?<!\\)\]\(|https?://|www\.|[a-z]@|(?<!\\)`", told)
     assert "&amp;lt;b&amp;gt;" in told
     assert all(line.count(" | ") == 1 for line in told.splitlines() if line.startswith("| "))
-    html = statement.format_html(MARKED, blocks)
+    html = pages.format_html(MARKED, blocks)
     assert is_harmless(html)
     assert "<script" not in html
-    assert statement.CommandBlock("a ``` b").markdown() == "````sh\na ``` b\n````"
+    assert pages.CommandBlock("a ``` b").markdown() == "````sh\na ``` b\n````"
 
 
 def test_names_of_categories_get_out_as_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from shuffledp import KRR, Plan, tasks
-from shuffledp.ledger.storage import RollbackGuard, parse_location
+from shuffledp.ledger.rollback_guard import RollbackGuard
+from shuffledp.ledger.storage import parse_location
 
 FOLDER = Path(__file__).parent / "golden" / "version_0_1_0"
 EXPECTED: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text("utf-8"))

@@ -16,8 +16,8 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.numerics.intervals import ndtr, ndtri
 from shuffledp.privacy.random_initialization import CustomGradient, LeastSquares, Logistic, NoisyStep
+from shuffledp.privacy.shuffled_tradeoff import CloneErrors
 from shuffledp.privacy.tradeoff import GaussianTradeOff
-from shuffledp.privacy.tradeoff_curves import CloneErrors
 from shuffledp.privacy.tradeoff_mixtures import mixed, subsampled
 from shuffledp.privacy.variation_ratio import VariationRatio
 

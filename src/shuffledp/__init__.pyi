@@ -81,16 +81,15 @@ from shuffledp.planning.plan import Plan as Plan
 from shuffledp.planning.planner import plan as plan
 from shuffledp.planning.ranking import Ranking as Ranking
 from shuffledp.planning.simulation import Outcome as Outcome, SearchOutcome as SearchOutcome, simulate as simulate
-from shuffledp.privacy.composition import (
-    compose as compose,
-    gaussian_limit as gaussian_limit,
-    group as group,
-    renyi as renyi,
-)
+from shuffledp.privacy.attack_risk import AttackRisk as AttackRisk
+from shuffledp.privacy.composition import compose as compose, gaussian_limit as gaussian_limit
 from shuffledp.privacy.curve import BoundValue as BoundValue, PrivacyCurve as PrivacyCurve
+from shuffledp.privacy.divergences import divergence as divergence
+from shuffledp.privacy.group_privacy import group as group
+from shuffledp.privacy.guaranteed_tradeoff import trade_off as trade_off
 from shuffledp.privacy.randomizer import Randomizer as Randomizer
+from shuffledp.privacy.renyi import renyi as renyi
 from shuffledp.privacy.tradeoff import privacy_curve as privacy_curve
-from shuffledp.privacy.tradeoff_curves import AttackRisk as AttackRisk, divergence as divergence, trade_off as trade_off
 from shuffledp.privacy.variation_ratio import ApproximateLDP as ApproximateLDP, VariationRatio as VariationRatio
 from shuffledp.service.client import Client as Client
 from shuffledp.statement import Statement as Statement, conditions as conditions

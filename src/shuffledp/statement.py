@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import escape
 from os import PathLike
 from pathlib import Path
 
 from flint import arb
 
-from shuffledp._core import __version__, formatting, validation
+from shuffledp._core import __version__, validation
 from shuffledp._core.base_classes import PrintableResult, Row
-from shuffledp._core.errors import InvalidArgument, ShuffledpError
+from shuffledp._core.citations import find_citations
+from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
     format_epsilon_equation,
@@ -26,13 +24,23 @@ from shuffledp._core.formatting import (
     format_rounded_up,
     format_settings,
 )
-from shuffledp._core.phrases import Argument
+from shuffledp._core.pages import (
+    CommandBlock,
+    FactTable,
+    Heading,
+    ItemList,
+    PageBlock,
+    Paragraph,
+    format_html,
+    format_markdown,
+    write_page,
+)
 from shuffledp.bounds.participation import Participation
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.numerics.intervals import precision, round_down, round_up
+from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.privacy.tradeoff_curves import AttackRisk
 
 # --- Posterior probability from (ε, δ) ---
 
@@ -109,46 +117,6 @@ class Belief:
 
 def _format_percent(probability: float) -> str:
     return f"{100 * probability:.1f}".rstrip("0").rstrip(".") + "%"
-
-
-# --- Citations ---
-
-
-CITATIONS: dict[str, str] = {
-    "VR": "S. Wang et al., Privacy Amplification via Shuffling: Unified, Simplified, and Tightened, 2023 preprint",
-    "MDP": "S. Wang, J. Li, Y. Li, X. Luo, W. Yang, H. Yan, C. Dong, "
-    "Metric Differential Privacy in the Shuffle Model, 2023",
-    "LC": "V. Feldman, K. Talwar, Lossless Compression of Efficient Private Local Randomizers, 2021",
-    "FDP": "C. Wang, B. Su, J. Ye, R. Shokri, W. Su, "
-    "Unified Enhancement of Privacy Bounds for Mixture Mechanisms via f-Differential Privacy, 2023",
-    "PB": "B. Balle, J. Bell, A. Gascón, K. Nissim, The Privacy Blanket of the Shuffle Model, 2019",
-    "FMT21": "V. Feldman, A. McMillan, K. Talwar, Hiding Among the Clones, 2021",
-    "FMT23": "V. Feldman, A. McMillan, K. Talwar, "
-    "Stronger Privacy Amplification by Shuffling for Rényi and Approximate Differential Privacy, 2023",
-    "SCW25": "P. Su, H. Cheng, S. Wang, "
-    "Decomposition-Based Optimal Bounds for Privacy Amplification via Shuffling, 2025",
-    "BC20": "V. Balcer, A. Cheu, Separating Local & Shuffled Differential Privacy via Histograms, 2020",
-    "BCJM21": "V. Balcer, A. Cheu, M. Joseph, J. Mao, Connecting Robust Shuffle Privacy and Pan-Privacy, 2021",
-    "CZ22": "A. Cheu, M. Zhilyaev, Differentially Private Histograms in the Shuffle Model from Fake Users, 2022",
-    "GKMPS21": "B. Ghazi, R. Kumar, P. Manurangsi, R. Pagh, A. Sinha, Differentially Private Aggregation in the "
-    "Shuffle Model: Almost Central Accuracy in Almost a Single Message, 2021",
-    "LWY22": "Q. Luo, Y. Wang, K. Yi, Frequency Estimation in the Shuffle Model with Almost a Single Message, 2022",
-    "BBGN20": "B. Balle, J. Bell, A. Gascón, K. Nissim, Private Summation in the Multi-Message Shuffle Model, 2020",
-    "DUMP": "X. Li, W. Liu, H. Feng, K. Huang, Y. Hu, J. Liu, K. Ren, Z. Qin, "
-    "Privacy Enhancement via Dummy Points in the Shuffle Model, 2023",
-}
-"""Full citations by key, as in docs/theorems.md, which has the proof of every theorem."""
-
-_CITATION_KEY = re.compile(r"\[([A-Z]+\d*)[\]\s]")
-
-
-def find_citations(theorem: str) -> list[str]:
-    """Returns the full citation of every key in a theorem's name, in their order; empty if it has none.
-
-    >>> find_citations("privacy blanket [PB]")
-    ['[PB] B. Balle, J. Bell, A. Gascón, K. Nissim, The Privacy Blanket of the Shuffle Model, 2019']
-    """
-    return [f"[{key}] {CITATIONS[key]}" for key in dict.fromkeys(_CITATION_KEY.findall(theorem)) if key in CITATIONS]
 
 
 # --- Conditions of a guarantee ---
@@ -258,154 +226,6 @@ take 1e-8 or less.
         f"δ = {format_exact(delta)} is not far below 1/n with n = {users:,}: it allows publishing somebody's value "
         f"with probability {probability}; take {format_exact(better)} or less."
     ]
-
-
-# --- Pages in Markdown and HTML ---
-
-
-REPORT_SUFFIXES = (".md", ".html")
-PAGE_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;max-width:44rem;margin:2rem auto;"
-    "padding:0 1rem}h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2rem}"
-    "table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.2rem 1.5rem .2rem 0;"
-    "border-bottom:1px solid #ddd}th{font-weight:600;white-space:nowrap}code{font-size:.9em;overflow-wrap:anywhere}"
-    "pre{background:#f5f5f5;padding:.75rem;white-space:pre-wrap;overflow-wrap:anywhere}"
-    ".first{font-size:1.15rem}@media print{body{margin:0;max-width:none}}"
-)
-
-
-class PageBlock(ABC):
-    """A part of a page."""
-
-    @abstractmethod
-    def markdown(self) -> str:
-        """Returns the block in Markdown."""
-
-    @abstractmethod
-    def html(self) -> str:
-        """Returns the block in HTML, with escaped text."""
-
-
-@dataclass(frozen=True)
-class Heading(PageBlock):
-    """A heading; level 1 is the page's own."""
-
-    text: str
-    level: int = 2
-
-    def markdown(self) -> str:
-        return f"{'#' * self.level} {formatting.escape_markdown(self.text)}"
-
-    def html(self) -> str:
-        return f"<h{self.level}>{_escape_html(self.text)}</h{self.level}>"
-
-
-@dataclass(frozen=True)
-class Paragraph(PageBlock):
-    """A paragraph; ``is_lead`` marks the most important one."""
-
-    text: str
-    is_lead: bool = False
-
-    def markdown(self) -> str:
-        text = formatting.escape_markdown(self.text)
-        return f"**{text}**" if self.is_lead else text
-
-    def html(self) -> str:
-        return (
-            f'<p class="first">{_escape_html(self.text)}</p>' if self.is_lead else f"<p>{_escape_html(self.text)}</p>"
-        )
-
-
-@dataclass(frozen=True)
-class ItemList(PageBlock):
-    """A list of sentences."""
-
-    texts: Sequence[str]
-
-    def markdown(self) -> str:
-        return "\n".join(f"- {formatting.escape_markdown(text)}" for text in self.texts)
-
-    def html(self) -> str:
-        return "<ul>" + "".join(f"<li>{_escape_html(text)}</li>" for text in self.texts) + "</ul>"
-
-
-@dataclass(frozen=True)
-class FactTable(PageBlock):
-    """A table of labels and texts."""
-
-    rows: Sequence[Row]
-
-    def markdown(self) -> str:
-        return format_table(("", ""), self.rows)
-
-    def html(self) -> str:
-        rows = (f"<tr><th>{_escape_html(name)}</th><td>{_escape_html(text)}</td></tr>" for name, text in self.rows)
-        return f"<table><tbody>{''.join(rows)}</tbody></table>"
-
-
-@dataclass(frozen=True)
-class CommandBlock(PageBlock):
-    """A command line, verbatim."""
-
-    text: str
-
-    def markdown(self) -> str:
-        # The fence must be longer than any run of backticks in the text.
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", self.text)), default=0))
-        return f"{fence}sh\n{formatting.escape_terminal(self.text)}\n{fence}"
-
-    def html(self) -> str:
-        return f"<pre><code>{_escape_html(self.text)}</code></pre>"
-
-
-def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table with escaped cells."""
-    lines = ["| " + " | ".join(map(formatting.escape_markdown, cells)) + " |" for cells in (head, *rows)]
-    return "\n".join([lines[0], "| " + " | ".join(["---"] * len(head)) + " |", *lines[1:]])
-
-
-def format_markdown(blocks: Sequence[PageBlock]) -> str:
-    """Returns the page in Markdown."""
-    return "\n\n".join(block.markdown() for block in blocks) + "\n"
-
-
-def format_html(title: str, blocks: Sequence[PageBlock]) -> str:
-    """Returns the page as one HTML file that loads nothing."""
-    body = "\n".join(block.html() for block in blocks)
-    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    head = f"<head>{meta}<title>{_escape_html(title)}</title><style>{PAGE_STYLE}</style></head>"
-    return f'<!doctype html>\n<html lang="en">{head}\n<body>\n{body}\n</body></html>\n'
-
-
-def check_report_path(who: str, path: Path | None) -> None:
-    """Raises ValueError if the page could not be written to ``path``; call it before anything is computed."""
-    if path is None:
-        return
-    if path.suffix.lower() not in REPORT_SUFFIXES:
-        raise InvalidArgument(
-            who,
-            f"must end in {' or '.join(REPORT_SUFFIXES)}",
-            got=repr(str(path)),
-            parameter=Argument("path", command_line="--report"),
-        )
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        reason = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
-        raise ValueError(f"{who}: could not write the report to {path}: {reason}.")
-
-
-def write_page(who: str, path: Path, title: str, blocks: Sequence[PageBlock]) -> None:
-    """Writes the page in the format of the file's ending."""
-    check_report_path(who, path)
-    text = format_html(title, blocks) if path.suffix.lower() == ".html" else format_markdown(blocks)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"{who}: could not write the report to {path}: {error.strerror}.") from None
-
-
-def _escape_html(text: str) -> str:
-    return escape(formatting.escape_terminal(text))
 
 
 FALSE_ALARM_RATE = 0.01

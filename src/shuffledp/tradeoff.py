@@ -1,5 +1,8 @@
 """f-DP: trade-off functions of false positives against false negatives, their mixtures, and bounds on attacks."""
 
+from shuffledp.privacy.attack_risk import AttackRisk as AttackRisk, Risk as Risk
+from shuffledp.privacy.divergences import divergence as divergence, f_divergence as f_divergence
+from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff as GuaranteedTradeOff, trade_off as trade_off
 from shuffledp.privacy.random_initialization import (
     CustomGradient as CustomGradient,
     Gradient as Gradient,
@@ -7,6 +10,7 @@ from shuffledp.privacy.random_initialization import (
     Logistic as Logistic,
     NoisyStep as NoisyStep,
 )
+from shuffledp.privacy.shuffled_tradeoff import shuffled_trade_off as shuffled_trade_off
 from shuffledp.privacy.tradeoff import (
     GaussianTradeOff as GaussianTradeOff,
     PiecewiseTradeOff as PiecewiseTradeOff,
@@ -14,15 +18,6 @@ from shuffledp.privacy.tradeoff import (
     TradeOffCurve as TradeOffCurve,
     lowest as lowest,
     privacy_curve as privacy_curve,
-)
-from shuffledp.privacy.tradeoff_curves import (
-    AttackRisk as AttackRisk,
-    GuaranteedTradeOff as GuaranteedTradeOff,
-    Risk as Risk,
-    divergence as divergence,
-    f_divergence as f_divergence,
-    shuffled_trade_off as shuffled_trade_off,
-    trade_off as trade_off,
 )
 from shuffledp.privacy.tradeoff_mixtures import (
     advanced_joint_concavity as advanced_joint_concavity,

@@ -24,7 +24,8 @@ from shuffledp import (
     compose,
 )
 from shuffledp.bounds.amplify import ChosenInputsCurve, bound_names
-from shuffledp.bounds.registry import BOUNDS_BY_NAME, BestCurve, best_curve
+from shuffledp.bounds.pointwise_minimum import BestCurve
+from shuffledp.bounds.registry import BOUNDS_BY_NAME, best_curve
 from shuffledp.privacy.curve import NumericCurve, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.randomizer import Randomizer

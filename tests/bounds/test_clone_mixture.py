@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp import VariationRatio, amplify
 from shuffledp.bounds.clones import MixtureBound
-from shuffledp.privacy.tradeoff_curves import CloneErrors
+from shuffledp.privacy.shuffled_tradeoff import CloneErrors
 from tests.oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, symmetrised, tradeoff_curve
 
 FIGURES = [

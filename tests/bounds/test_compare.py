@@ -9,7 +9,8 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.bounds.compare import BoundLine, Comparison, ComparisonSweep, compare_along
-from shuffledp.bounds.registry import BOUNDS_BY_NAME, BestCurve
+from shuffledp.bounds.pointwise_minimum import BestCurve
+from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 

@@ -10,7 +10,8 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.blanket import OptimalBound
-from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME, BestCurve
+from shuffledp.bounds.pointwise_minimum import BestCurve
+from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME
 from shuffledp.privacy.curve import ClosedFormCurve, CurveSource, PrivacyCurve
 
 KRR = sdp.KRR(2.0, 16)

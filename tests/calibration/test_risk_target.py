@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shuffledp import KRR, NotApplicable, RiskTarget, Target, VariationRatio, amplify, calibrate
-from shuffledp.privacy.tradeoff_curves import Risk
+from shuffledp.privacy.attack_risk import Risk
 
 TARGETS = [
     RiskTarget(advantage=0.02),

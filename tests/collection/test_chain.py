@@ -20,9 +20,11 @@ import pytest
 from shuffledp.collection.collect import collect
 from shuffledp.ledger import entries_and_budgets
 from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.hash_chain import Head, LedgerError, chain_payloads
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.ledger.storage import Head, LedgerError, LedgerFile, RollbackGuard, chain_payloads, id_path
-from shuffledp.privacy.composition import SampledDeltas
+from shuffledp.ledger.rollback_guard import RollbackGuard, id_path
+from shuffledp.ledger.storage import LedgerFile
+from shuffledp.privacy.sampled_curve import SampledDeltas
 from tests.collection import new_ledger, random_column
 from tests.collection.test_ledger import DIGEST, USERS, alone
 

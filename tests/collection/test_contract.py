@@ -16,7 +16,7 @@ from shuffledp.collection.collect import CollectionRequest, run_collection
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.input.files import FileTable
 from shuffledp.testing import engines
-from shuffledp.testing._suite_parts import Check
+from shuffledp.testing._check_framework import Check
 from shuffledp.testing.engines import KEY, EngineUnderTest
 from tests.collection import (
     COLOURS,

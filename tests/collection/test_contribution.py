@@ -24,7 +24,7 @@ from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.tables import MAX_ID_BYTES, IdHash, RowsPerUserTable, open_input
 from shuffledp.collection.job import Job
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
-from shuffledp.privacy.composition import group
+from shuffledp.privacy.group_privacy import group
 from shuffledp.spark.engine import Spark
 from shuffledp.storage import sorting
 from tests.collection import list_paths, new_ledger, random_column, small_plan, write_table

@@ -20,8 +20,8 @@ from shuffledp.collection.collect import CollectionRequest, collect, run_collect
 from shuffledp.collection.engine import create_engine
 from shuffledp.collection.input.files import FileTable
 from shuffledp.ledger.guarantee import Guarantee, composed_epsilon, compute_entry_curve
+from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger, RoundTaken
-from shuffledp.ledger.storage import LedgerError
 from tests.collection import list_paths, new_ledger, random_column, small_plan, write_table
 
 # Entries of a few plans.

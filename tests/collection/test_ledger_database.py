@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from shuffledp.collection.collect import collect
+from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.ledger.storage import LedgerAddress, LedgerError, parse_location
+from shuffledp.ledger.storage import LedgerAddress, parse_location
 from tests.cli import run as run_command
 from tests.collection import new_ledger, random_column, write_table
 from tests.collection.test_ledger import DIGEST, USERS, alone

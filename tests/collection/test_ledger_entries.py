@@ -21,8 +21,8 @@ from shuffledp.ledger.guarantee import (
     compute_entry_curve,
     limit_nonresponse_delta,
 )
+from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.ledger.storage import LedgerError
 from tests.collection import new_ledger, small_plan
 from tests.collection.test_ledger import CHEAP, DIGEST, USERS, alone
 from tests.collection.test_spending import counted, mixed

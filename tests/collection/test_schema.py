@@ -14,8 +14,8 @@ import pytest
 
 from shuffledp.collection.collect import collect
 from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.hash_chain import Head, LedgerError
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.ledger.storage import Head, LedgerError
 from shuffledp.planning.plan import Plan
 from shuffledp.storage.schema import NewerSchema, SqliteSchema
 from tests.cli import run as run_command

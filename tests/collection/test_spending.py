@@ -17,9 +17,9 @@ import pytest
 from shuffledp.ledger import entries_and_budgets
 from shuffledp.ledger.entries_and_budgets import build_ledger_state
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee, composed_epsilon, compute_entry_curve
+from shuffledp.ledger.hash_chain import chain_payloads, verify_events
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.ledger.storage import chain_payloads, verify_events
-from shuffledp.privacy.composition import SampledDeltas, fingerprint
+from shuffledp.privacy.sampled_curve import SampledDeltas, fingerprint
 from tests.collection import new_ledger, small_plan
 from tests.collection.test_ledger import DIGEST, alone
 

@@ -14,7 +14,7 @@ from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection.collect import collect
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan
-from shuffledp.privacy.composition import group
+from shuffledp.privacy.group_privacy import group
 from shuffledp.tasks import Frequency
 from tests.cli import run
 from tests.collection import new_ledger

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.privacy.composition import SampledCurve, SampledDeltas, fingerprint
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.sampled_curve import SampledCurve, SampledDeltas, fingerprint
 
 
 def curves() -> list[PrivacyCurve]:

@@ -11,8 +11,8 @@ import pytest
 from mpmath import mp, mpf
 
 import shuffledp as sdp
-from shuffledp.privacy.composition import GroupCurve, group
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.group_privacy import GroupCurve, group
 from tests.oracle.composition import divergence
 from tests.oracle.exact_enumeration import krr_table, shuffled_law
 

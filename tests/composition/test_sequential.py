@@ -12,7 +12,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.registry import BestCurve
+from shuffledp.bounds.pointwise_minimum import BestCurve
 from shuffledp.privacy.composition import ComposedCurve
 from shuffledp.privacy.curve import PrivacyCurve
 from tests.oracle.composition import divergence, gaussian_delta, merge_ratios, product

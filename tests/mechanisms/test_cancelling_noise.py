@@ -21,7 +21,7 @@ from shuffledp.mechanisms.correlated_noise.cancelling_noise_design import (
 )
 from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import CancellingNoiseLaw, CancellingNoiseLoss
 from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import NoiseShare
-from shuffledp.privacy.privacy_loss import ApproximateLoss
+from shuffledp.privacy.aggregate_noise import ApproximateLoss
 from shuffledp.sampling.random_sources import SeededSource
 from tests.oracle import cancelling_noise
 

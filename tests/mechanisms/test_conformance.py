@@ -18,7 +18,8 @@ import pytest
 
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.testing._suite_parts import DEFAULT_SAMPLES, Check, MechanismCase, require_no_table, require_table
+from shuffledp.testing._check_framework import Check
+from shuffledp.testing._mechanism_case import DEFAULT_SAMPLES, MechanismCase, require_no_table, require_table
 from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.mechanism_checks import (
     ENCODING_CHECKS,

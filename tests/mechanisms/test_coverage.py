@@ -13,7 +13,7 @@ import shuffledp as sdp
 from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.testing._suite_parts import MechanismCase
+from shuffledp.testing._mechanism_case import MechanismCase
 
 USERS, REPEATS = 200, 40
 MAX_BYTES = 400_000

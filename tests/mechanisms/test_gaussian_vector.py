@@ -15,20 +15,19 @@ import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.worst_dataset import WorstDatasetBound
-from shuffledp.mechanisms.vector.gaussian import (
+from shuffledp.mechanisms.vector._gaussian_worst_dataset import (
     FULL_CELL,
     AngleCell,
     BallOtherUsers,
     BallWorstDataset,
-    GaussianVector,
     KindLaw,
     KindParameters,
     MixtureDomination,
-    SingleMessageLoss,
     build_ball_other_users,
     compute_gain_distribution,
     domination_slack,
 )
+from shuffledp.mechanisms.vector.gaussian import GaussianVector, SingleMessageLoss
 
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

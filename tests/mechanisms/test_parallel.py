@@ -21,7 +21,7 @@ from shuffledp.mechanisms.combined._parallel_parts import Query
 from shuffledp.mechanisms.combined.parallel import MixtureLaw, covering_parameters, mixture_pairs, normalize_weights
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.testing._suite_parts import gain_law, gain_law_of_pair, is_below_in_convex_order
+from shuffledp.testing._mechanism_case import gain_law, gain_law_of_pair, is_below_in_convex_order
 from tests.oracle import exact_enumeration
 from tests.oracle.double_precision import delta_sound_float
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shuffledp._core.validation import Floats
-from shuffledp.privacy.privacy_loss import (
+from shuffledp.privacy.aggregate_noise import (
     MAX_SEARCH_EPSILON,
     AggregateNoiseCurve,
     AggregateNoiseLoss,

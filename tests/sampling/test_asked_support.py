@@ -7,15 +7,8 @@ import pytest
 
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveSpace
 from shuffledp.sampling import bits_and_subsets as combination, hashing
-from shuffledp.sampling.hashing import (
-    CIRCLES,
-    HashMessages,
-    best_prime,
-    best_prime_within,
-    digits_of,
-    is_prime,
-    supports,
-)
+from shuffledp.sampling.hash_supports import CIRCLES, digits_of, supports
+from shuffledp.sampling.hashing import HashMessages, best_prime, best_prime_within, is_prime
 from shuffledp.sampling.random_sources import SeededSource
 
 FIELDS = [

@@ -17,8 +17,8 @@ from shuffledp import Client
 from shuffledp.collection.message_files import Manifest
 from shuffledp.service import batch_client
 from shuffledp.service.batch_client import fetch_and_open
-from shuffledp.service.campaign import CampaignSealer
 from shuffledp.service.client import HttpClient, ShufflerResponse
+from shuffledp.service.sealing import CampaignSealer
 from shuffledp.service.signed_documents import STATEMENT_LABEL, BatchStatement
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
 

@@ -13,7 +13,7 @@ import pytest
 
 from shuffledp import Client, Plan, PureDUMP, SplitAndMix, tasks
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp.ledger.storage import format_canonical_json
+from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.planning import mechanism_calibration
 from shuffledp.service import crypto
 from shuffledp.service.campaign import Campaign, DevicePlan

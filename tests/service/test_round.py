@@ -18,13 +18,14 @@ from shuffledp import CancellingNoise, Plan, PureDUMP, collection, tasks
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest
+from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger, RoundTaken
-from shuffledp.ledger.storage import LedgerError
 from shuffledp.service import crypto, rounds
 from shuffledp.service.batch_client import receive
-from shuffledp.service.campaign import Campaign, CampaignSealer, seal_reports
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORT_LABEL, build_context
 from shuffledp.service.rounds import RoundManager
+from shuffledp.service.sealing import CampaignSealer, seal_reports
 from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, PostedReports, Round, RoundState, ShufflerPaths
 from shuffledp.storage import durable_files

@@ -14,8 +14,9 @@ from shuffledp.collection import message_files
 from shuffledp.collection.message_files import USERS, BatchSpec, Manifest
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.service.batch_client import receive
-from shuffledp.service.campaign import Campaign, CampaignSealer
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import AnalystKey
+from shuffledp.service.sealing import CampaignSealer
 from tests.cli import run
 from tests.collection import read_encoded_file, read_messages
 from tests.oracle import hpke

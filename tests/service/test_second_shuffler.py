@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp.service.campaign import seal_reports
 from shuffledp.service.crypto import MESSAGE_LABEL, PrivateKey, build_context
+from shuffledp.service.sealing import seal_reports
 from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from tests.collection import read_messages
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for

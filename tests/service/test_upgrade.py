@@ -15,10 +15,11 @@ from shuffledp import collection
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.service import serve
 from shuffledp.service.batch_client import receive
-from shuffledp.service.campaign import Campaign, seal_reports
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import Wallet
 from shuffledp.service.crypto import AnalystKey
 from shuffledp.service.rounds import RoundManager
+from shuffledp.service.sealing import seal_reports
 from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.service.stores import IngestNode, PostedReports, RoundState, ShufflerPaths, Store, StoreUnavailable
 from shuffledp.storage.schema import NewerSchema

@@ -10,9 +10,10 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp import statement
+from shuffledp._core.citations import CITATIONS, find_citations
 from shuffledp._core.errors import ShuffledpError
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-from shuffledp.statement import CITATIONS, build_fact_rows, find_citations
+from shuffledp.statement import build_fact_rows
 
 KRR = sdp.KRR(epsilon=2.0, options=16)
 ROOT = Path(__file__).parents[2]

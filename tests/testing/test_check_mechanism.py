@@ -15,7 +15,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp._core.base_classes import Progress
 from shuffledp.testing import CheckResult, ConformanceError, check_mechanism, statistical_checks
-from shuffledp.testing._suite_parts import MechanismCase
+from shuffledp.testing._mechanism_case import MechanismCase
 from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.mechanism_checks import (
     without_a_table_it_is_refused,

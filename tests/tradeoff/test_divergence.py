@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
+from shuffledp.privacy.divergences import DIVERGENCE_KINDS
 from shuffledp.privacy.random_initialization import LeastSquares
-from shuffledp.privacy.tradeoff_curves import DIVERGENCE_KINDS
 from shuffledp.tradeoff import GaussianTradeOff, GuaranteedTradeOff, NoisyStep, PiecewiseTradeOff, TradeOff
 
 ORDERS = (1.01, 1.5, 2.0, 7.0, 16.0, 64.0)

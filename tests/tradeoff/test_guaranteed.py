@@ -13,8 +13,9 @@ from hypothesis import given, settings, strategies as st
 import shuffledp as sdp
 from shuffledp import VariationRatio, amplify, compose, privacy_curve, trade_off
 from shuffledp.numerics.intervals import precision
+from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff, epsilon_reach
+from shuffledp.privacy.shuffled_tradeoff import shuffled_trade_off
 from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff
-from shuffledp.privacy.tradeoff_curves import GuaranteedTradeOff, epsilon_reach, shuffled_trade_off
 
 X = np.concatenate([[0.0, 1e-15, 1e-9, 1e-4], np.linspace(0.001, 0.999, 401), [1 - 1e-4, 1 - 1e-9, 1.0]])
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, AttackRisk, VariationRatio, amplify, privacy_curve, trade_off
+from shuffledp.privacy.shuffled_tradeoff import shuffled_trade_off
 from shuffledp.privacy.tradeoff import GaussianTradeOff
-from shuffledp.privacy.tradeoff_curves import shuffled_trade_off
 
 CASES = [
     (VariationRatio.from_ldp(1.0), 40),

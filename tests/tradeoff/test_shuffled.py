@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from shuffledp import NotApplicable, VariationRatio, amplify, trade_off
+from shuffledp.privacy.shuffled_tradeoff import CloneErrors, binomial_window, shuffled_trade_off
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff
-from shuffledp.privacy.tradeoff_curves import CloneErrors, binomial_window, shuffled_trade_off
 from shuffledp.privacy.tradeoff_mixtures import exchanged, exchanged_bound
 from tests.oracle.tradeoff import delta_of_curve, mixture, shuffled_extremes, tradeoff_curve, value_at
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from shuffledp.privacy.divergences import curve_length, divergence
 from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff, gaussian_delta, lowest
-from shuffledp.privacy.tradeoff_curves import curve_length, divergence
 from tests.oracle.tradeoff import delta_of_curve, inverse, symmetrised, tradeoff_curve, value_at
 
 GRID = [Fraction(k, 32) for k in range(33)]

@@ -11,8 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from shuffledp.privacy.divergences import divergence
+from shuffledp.privacy.shuffled_tradeoff import CloneErrors
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff
-from shuffledp.privacy.tradeoff_curves import CloneErrors, divergence
 from shuffledp.privacy.tradeoff_mixtures import advanced_joint_concavity, mixed_unequally
 from tests.oracle.tradeoff import shuffled_extremes, tradeoff_curve, value_at
 

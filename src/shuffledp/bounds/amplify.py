@@ -12,14 +12,14 @@ import numpy as np
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
-from shuffledp.bounds import exact_binary, registry
+from shuffledp.bounds import exact_binary, pointwise_minimum, registry
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.mixed_populations import Crowd, CrowdCurve, crowd_curve
 from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME, check_bound_names, evaluate_bound
+from shuffledp.privacy.aggregate_noise import AggregateNoiseAttack
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.lower_bounds import Attack, AttackCurve
 from shuffledp.privacy.neighbours import Neighbours
-from shuffledp.privacy.privacy_loss import AggregateNoiseAttack
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, Randomizer
 
 MAX_USERS = 10**18
@@ -31,7 +31,7 @@ BoundChoice: TypeAlias = "str | Bound | Sequence[str | Bound]"
 
 def bound_names() -> list[str]:
     """Returns every name that ``amplify`` accepts as ``bound``."""
-    return [registry.BEST_BOUND_NAME, *BOUNDS_BY_NAME]
+    return [pointwise_minimum.BEST_BOUND_NAME, *BOUNDS_BY_NAME]
 
 
 @overload
@@ -41,7 +41,7 @@ def amplify(
     randomizer: Randomizer,
     users: float,
     *,
-    bound: BoundChoice = registry.BEST_BOUND_NAME,
+    bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     pair: Sequence[Any] | None = None,
     diameter: float | None = None,
@@ -53,7 +53,7 @@ def amplify(
     randomizer: Randomizer | Crowd,
     users: float | None = None,
     *,
-    bound: BoundChoice = registry.BEST_BOUND_NAME,
+    bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     pair: Sequence[Any] | None = None,
     diameter: float | None = None,
@@ -101,7 +101,7 @@ def amplify(
     registry.check_effort("amplify", effort)
     lost = validation.count("amplify", "colluding", colluding, at_least=0)
     if isinstance(randomizer, Crowd):
-        if users is not None or bound != registry.BEST_BOUND_NAME or pair is not None or diameter is not None:
+        if users is not None or bound != pointwise_minimum.BEST_BOUND_NAME or pair is not None or diameter is not None:
             raise ValueError("amplify: a Crowd has its own users; leave out users, bound, pair and diameter.")
         if lost >= randomizer.users:
             raise ValueError(f"amplify: colluding must be below users = {randomizer.users}, got {lost}.")
@@ -183,11 +183,11 @@ def _chosen_inputs_curve(
         return chosen
     if not all_inputs.guarantee:
         return chosen
-    return ChosenInputsCurve(registry.join_sources((chosen, all_inputs), chosen.messages), chosen, all_inputs)
+    return ChosenInputsCurve(pointwise_minimum.join_sources((chosen, all_inputs), chosen.messages), chosen, all_inputs)
 
 
 def _curve(randomizer: Randomizer, users: int, bound: BoundChoice, effort: str) -> PrivacyCurve:
-    if bound == registry.BEST_BOUND_NAME:
+    if bound == pointwise_minimum.BEST_BOUND_NAME:
         return registry.best_curve(randomizer, users, effort)
     listed = [bound] if isinstance(bound, str | Bound) else list(bound)
     bounds = list({id(each): each for item in listed for each in _resolve_bounds(item)}.values())
@@ -205,7 +205,7 @@ def _resolve_bounds(item: object) -> Sequence[Bound]:
         return [item]
     if not isinstance(item, str):
         raise TypeError(f"amplify: bound must be a name, a Bound object or a list of these, got {item!r}.")
-    if item == registry.BEST_BOUND_NAME:
+    if item == pointwise_minimum.BEST_BOUND_NAME:
         return [bound for bound in BOUNDS if bound.guarantees]
     if item not in BOUNDS_BY_NAME:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {item!r}.")

@@ -20,9 +20,9 @@ from shuffledp._core.formatting import (
     format_rounded_down,
     format_rounded_up,
 )
-from shuffledp.bounds import registry
+from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.amplify import MAX_USERS, BoundChoice
-from shuffledp.bounds.clones import ProtocolPublishedBound
+from shuffledp.bounds.dummies_and_noise import ProtocolPublishedBound
 from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.registry import BOUNDS
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
@@ -329,7 +329,7 @@ def sweep(
     delta: float,
     local: float | None = None,
     at: Sequence[float] | None = None,
-    bound: BoundChoice = registry.BEST_BOUND_NAME,
+    bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     effort: str = registry.QUICK_EFFORT,
     about: str = "",

@@ -1,4 +1,4 @@
-"""Bounds for protocols whose noise also hides messages: dummies with random blankets, and aggregate noise."""
+"""Bounds for multi-message protocols: dummies with random blankets, aggregate noise, and published analyses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shuffledp.bounds.blanket import OptimalBound
 from shuffledp.numerics.distributions import Coin, find_chernoff_window, masses_between
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing
-from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, NumericCurve, PrivacyCurve
-from shuffledp.privacy.privacy_loss import AggregateNoiseCurve
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasNoisyMessages, Randomizer
+from shuffledp.privacy.aggregate_noise import AggregateNoiseCurve
+from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, ClosedFormCurve, CurveSource, NumericCurve, PrivacyCurve
+from shuffledp.privacy.randomizer import HasAggregateLoss, HasNoisyMessages, HasPublishedGuarantee, Randomizer
 
 BITS = 128
 UNLIKELY_DELTA_SHARE = 2.0**-12
@@ -266,3 +266,37 @@ class AggregateNoiseBound(Bound):
             raise NotApplicable(self.name, f"{type(randomizer).__name__} has no noise with a law of its own.")
         loss = randomizer.aggregate_loss(users)
         return AggregateNoiseCurve(CurveSource(self.name, loss.theorem, users, self.guarantees, loss.note), loss)
+
+
+# --- Published guarantees of protocols ---
+
+
+@dataclass(frozen=True)
+class _PublishedFormula:
+    """ε(δ) as printed in a protocol's paper."""
+
+    protocol: HasPublishedGuarantee
+    messages: int
+
+    def __call__(self, delta: arb) -> arb:
+        return self.protocol.published_epsilon(self.messages, delta)
+
+
+class ProtocolPublishedBound(Bound):
+    """The guarantee that a multi-message protocol was published with.
+
+    Theorem: the protocol's own, as printed; each curve names it.
+    Requires: a protocol that quotes its paper.
+    Returns: the printed ε; not checked by us, hence not returned as a guarantee.
+    """
+
+    name = "protocol-published"
+    theorem = "the protocol's own published analysis"
+    summary = "as printed in the protocol's paper, for comparison; not checked by us"
+
+    def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
+        if not isinstance(randomizer, HasPublishedGuarantee):
+            raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no published analysis of its own.")
+        note = "Not a guarantee of ours: the printed analysis, for comparison."
+        source = CurveSource(self.name, randomizer.published_theorem, users, guarantee=False, note=note)
+        return ClosedFormCurve(source, _PublishedFormula(randomizer, users), math.inf)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, Self
 
 from shuffledp._core import validation
-from shuffledp.bounds import registry
+from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.amplify import MAX_USERS, BoundChoice, amplify
 from shuffledp.bounds.subsampling import MAX_DELTA, nonresponse, poisson, round_failure, subsample
 from shuffledp.privacy.composition import compose
@@ -192,7 +192,7 @@ class Participation:
         self,
         randomizer: Randomizer,
         *,
-        bound: BoundChoice = registry.BEST_BOUND_NAME,
+        bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
         colluding: float = 0,
         effort: str = registry.FULL_EFFORT,
     ) -> PrivacyCurve:
@@ -219,7 +219,7 @@ class Participation:
         self,
         randomizer: Randomizer,
         *,
-        bound: BoundChoice = registry.BEST_BOUND_NAME,
+        bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
         colluding: float = 0,
         effort: str = registry.FULL_EFFORT,
     ) -> PrivacyCurve:

@@ -6,11 +6,8 @@ Bounds of other authors are used only where they are passed explicitly, and thei
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
@@ -23,24 +20,26 @@ from shuffledp.bounds.blanket import (
     OptimalBound,
 )
 from shuffledp.bounds.clones import (
-    AnalyticBound,
-    AsymptoticBound,
     CloneAnalyticBound,
     CloneBound,
     Efmrtt19Bound,
     MixtureBound,
-    ProtocolPublishedBound,
-    PublishedAnalyticBound,
-    PublishedVariationRatioBound,
     StrongerCloneAnalyticBound,
     StrongerCloneBound,
+)
+from shuffledp.bounds.dummies_and_noise import AggregateNoiseBound, ProtocolPublishedBound, RandomBlanketBound
+from shuffledp.bounds.exact_binary import ExactBinaryBound
+from shuffledp.bounds.pointwise_minimum import BEST_BOUND_NAME, BestCurve, join_sources
+from shuffledp.bounds.variation_ratio import (
+    AnalyticBound,
+    AsymptoticBound,
+    PublishedAnalyticBound,
+    PublishedVariationRatioBound,
     VariationRatioBound,
 )
-from shuffledp.bounds.dummies_and_noise import AggregateNoiseBound, RandomBlanketBound
-from shuffledp.bounds.exact_binary import ExactBinaryBound
 from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.privacy.composition import compose
-from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasParts, HasQuickForm, Randomizer
 
 # --- Protocols that answer several questions at once ---
@@ -199,86 +198,15 @@ def _wrap_custom_curve(bound: Bound, curve: PrivacyCurve) -> CustomBoundCurve:
     return CustomBoundCurve(source, curve)
 
 
-BEST_BOUND_NAME = "best"
 FULL_EFFORT, QUICK_EFFORT = "full", "quick"
 """Values of ``effort``: all bounds, or only those that take milliseconds."""
 SLOW_BOUND_REASON = "takes longer; effort='full' includes it."
-MAX_DIRECT_EVALUATIONS = 4
-"""With more points than this, only curves that are the smallest at some probe are evaluated."""
-PROBE_COUNT, PROBE_RATIO = 10, 2.0
-CONTENDER_TOLERANCE = 1e-4
-"""Relative difference up to which a curve counts as the smallest at a probe."""
-EQUALITY_TOLERANCE = 5e-13
-"""Relative difference below which two bounds count as equal."""
 
 
 def check_effort(who: str, effort: str) -> None:
     """Raises ValueError for any ``effort`` but "full" and "quick"."""
     if effort not in (FULL_EFFORT, QUICK_EFFORT):
         raise ValueError(f"{who}: effort must be {FULL_EFFORT!r} or {QUICK_EFFORT!r}, got {effort!r}.")
-
-
-@dataclass(frozen=True)
-class BestCurve(PrivacyCurve):
-    """The pointwise smallest of several curves; each value names the bound that it comes from."""
-
-    curves: tuple[PrivacyCurve, ...]
-    """Slow curves last."""
-    rejected: tuple[tuple[str, str], ...]
-    """Bounds that were not used, each with the reason."""
-
-    @property
-    def certified(self) -> bool:
-        return all(curve.certified for curve in self.curves)
-
-    def _epsilon(self, delta: float) -> BoundValue:
-        values: list[BoundValue] = []
-        for curve in self.curves:
-            if not values or curve.may_beat(min(map(float, values)), delta):
-                values.append(curve.epsilon(delta))
-        return _choose_smallest(values)
-
-    def _delta(self, epsilon: float) -> BoundValue:
-        values: list[BoundValue] = []
-        for curve in self.curves:
-            if not values or curve.may_beat(epsilon, min(map(float, values))):
-                values.append(curve.delta(epsilon))
-        return _choose_smallest(values)
-
-    def quick_delta(self, epsilon: float) -> tuple[float, float]:
-        values: list[tuple[float, float]] = []
-        for curve in self.curves:
-            if not values or curve.may_beat(epsilon, min(values)[0]):
-                values.append(curve.quick_delta(epsilon))
-        return min(values)
-
-    def loss_deviation(self) -> float | None:
-        deviations = (curve.loss_deviation() for curve in self.curves)
-        return min((each for each in deviations if each is not None), default=None)
-
-    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Returns the smallest upper bound, and the lower bound of the same curve."""
-        curves = self.curves if len(epsilons) <= MAX_DIRECT_EVALUATIONS else self._contenders
-        profiles = [curve.profile(epsilons) for curve in curves]
-        uppers, lowers = np.array([each.upper for each in profiles]), np.array([each.lower for each in profiles])
-        smallest = np.argmin(uppers, axis=0)[None, :]
-        return np.take_along_axis(uppers, smallest, 0)[0], np.take_along_axis(lowers, smallest, 0)[0]
-
-    @cached_property
-    def _contenders(self) -> tuple[PrivacyCurve, ...]:
-        """The curves that are the smallest at one of a few probed ε of every size; leaving a curve out is sound."""
-        curves = [curve for curve in self.curves if curve.has_fast_profile] or self.curves
-        scale = max(float(curves[0].profile([0.0]).upper[0]), 1e-12)
-        probes = np.append(0.0, np.minimum(scale * PROBE_RATIO ** np.arange(-2.0, PROBE_COUNT), MAX_EPSILON))
-        values = np.array([curve.profile(probes).upper for curve in curves])
-        close = values <= values.min(axis=0) * (1 + CONTENDER_TOLERANCE)
-        return tuple(curves[k] for k in sorted(set(np.argmax(close, axis=0).tolist())))
-
-
-def _choose_smallest(values: list[BoundValue]) -> BoundValue:
-    """Returns the first of the values that are the smallest up to rounding, so that equal bounds do not alternate."""
-    least = min(map(float, values))
-    return next(value for value in values if value.upper <= least * (1 + EQUALITY_TOLERANCE))
 
 
 def best_curve(randomizer: Randomizer, users: int, effort: str = QUICK_EFFORT) -> PrivacyCurve:
@@ -323,22 +251,6 @@ def smallest_curve(
     ordered = sorted(proved, key=lambda name: known[name].evaluation_cost(randomizer, users))
     curves = tuple(proved[name] for name in ordered)
     return curves[0] if len(curves) == 1 else BestCurve(join_sources(curves, users), curves, tuple(rejected))
-
-
-def join_sources(curves: tuple[PrivacyCurve, ...], users: int) -> CurveSource:
-    """Returns the provenance of the smallest of several curves."""
-    return CurveSource(
-        BEST_BOUND_NAME,
-        theorem="the smallest of: " + ", ".join(curve.theorem for curve in curves),
-        messages=users,
-        guarantee=all(curve.guarantee for curve in curves),
-        note=" ".join(_distinct_texts(curve.note for curve in curves)),
-        origin=", ".join(_distinct_texts(curve.source.origin for curve in curves)),
-    )
-
-
-def _distinct_texts(words: Iterable[str]) -> list[str]:
-    return [word for word in dict.fromkeys(words) if word]
 
 
 def _tighter_bounds(bound: Bound, known: dict[str, Bound]) -> list[str]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from shuffledp._core import validation
 from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.validation import Floats
-from shuffledp.bounds import registry
+from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.amplify import BoundChoice, amplify
 from shuffledp.numerics import distributions
 from shuffledp.numerics.distributions import (
@@ -38,7 +38,6 @@ from shuffledp.numerics.distributions import (
 )
 from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import invert
-from shuffledp.privacy.composition import SampledCurve, SampledDeltas
 from shuffledp.privacy.curve import (
     FORMULA_BITS,
     MAX_EPSILON,
@@ -51,6 +50,7 @@ from shuffledp.privacy.curve import (
 from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
 from shuffledp.privacy.lower_bounds import Attack, AttackCurve
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.sampled_curve import SampledCurve, SampledDeltas
 
 # --- Subsampling ---
 
@@ -321,7 +321,7 @@ def poisson(
     population: float,
     rate: float,
     *,
-    bound: BoundChoice = registry.BEST_BOUND_NAME,
+    bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     effort: str = registry.QUICK_EFFORT,
     secret: bool = True,
@@ -645,7 +645,7 @@ def nonresponse(
     failure: float,
     drawn: int | None = None,
     rate: Fraction | None = None,
-    bound: BoundChoice = registry.BEST_BOUND_NAME,
+    bound: BoundChoice = pointwise_minimum.BEST_BOUND_NAME,
     colluding: int = 0,
     effort: str = registry.QUICK_EFFORT,
     up_to: float = MAX_DELTA,

@@ -12,16 +12,16 @@ from typing import Any
 from shuffledp._core import validation
 from shuffledp._core.base_classes import PrintableResult, Row
 from shuffledp._core.errors import NotApplicable
-from shuffledp.bounds import registry
+from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.participation import Participation, parse_rate
 from shuffledp.calibration.targets import CALIBRATE, CurveTarget, Excess, Target, TargetValue
 from shuffledp.mechanisms.base.law import PUBLISHED_BOUND_NAME as PRINTED
 from shuffledp.mechanisms.base.mechanism import Mechanism, TunableParameter
 from shuffledp.numerics.roots import find_crossing
+from shuffledp.privacy.attack_risk import Risk
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasNoisyMessages, HasParts, Randomizer
-from shuffledp.privacy.tradeoff_curves import Risk
 
 # --- Search ---
 
@@ -433,7 +433,7 @@ def calibrate(
     rate: Any = None,
     find: str | None = None,
     epsilon_local: float | None = None,
-    bound: str = registry.BEST_BOUND_NAME,
+    bound: str = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     effort: str = registry.FULL_EFFORT,
     **settings: Any,
@@ -519,7 +519,7 @@ def search(
     rate: Any = None,
     came: int | None = None,
     failure: float | None = None,
-    bound: str = registry.BEST_BOUND_NAME,
+    bound: str = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     effort: str = registry.FULL_EFFORT,
 ) -> Calibration:
@@ -562,7 +562,7 @@ class _CalibrationRequest:
     def find(self, target: CurveTarget, arguments: Mapping[str, Any]) -> CheckedSetting:
         """Returns the value, first by bounds that take milliseconds; slower ones are used only near its result."""
         _, quick = self.prepare(target, arguments, registry.QUICK_EFFORT)
-        if self.bound != registry.BEST_BOUND_NAME or self.effort == registry.QUICK_EFFORT:
+        if self.bound != pointwise_minimum.BEST_BOUND_NAME or self.effort == registry.QUICK_EFFORT:
             return quick.run()
         _, full = self.prepare(target, arguments, registry.FULL_EFFORT)
         try:
@@ -609,9 +609,9 @@ def guess(
     ``share`` is the probability that a person takes part in a round.
     """
     arguments = {"users": users, "rounds": rounds, "of": math.ceil(users / share), "rate": None}
-    return _prepare_search(build, tuning, target, arguments, registry.BEST_BOUND_NAME, 0, registry.QUICK_EFFORT)[
-        1
-    ].guess()
+    return _prepare_search(
+        build, tuning, target, arguments, pointwise_minimum.BEST_BOUND_NAME, 0, registry.QUICK_EFFORT
+    )[1].guess()
 
 
 def _prepare_search(

@@ -17,8 +17,8 @@ from shuffledp._core import validation
 from shuffledp._core.formatting import format_epsilon_equation, format_exact, format_rounded_up
 from shuffledp.mechanisms.base.mechanism import TunableParameter
 from shuffledp.numerics.roots import find_crossing
+from shuffledp.privacy.attack_risk import AttackRisk, Risk, round_prior
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.tradeoff_curves import AttackRisk, Risk, round_prior
 
 CALIBRATE = "calibrate"
 SMALLEST_POSITIVE_FLOAT = 5e-324

@@ -25,7 +25,7 @@ from shuffledp_verify.proofs import RoundProof
 from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import INFINITE_EPSILON_TEXT
-from shuffledp.bounds import registry
+from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.amplify import ChosenInputsCurve, amplify
 from shuffledp.bounds.participation import Participation, format_rate
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
@@ -438,7 +438,7 @@ def certify(
     *,
     delta: float | None = None,
     epsilon: float | None = None,
-    bound: str = registry.BEST_BOUND_NAME,
+    bound: str = pointwise_minimum.BEST_BOUND_NAME,
     colluding: float = 0,
     of: float | None = None,
     rate: float | str | None = None,
@@ -532,7 +532,7 @@ def certify(
     try:
         return certify_value(subject, honest, value, epsilon=epsilon, delta=delta)
     except ValueError:
-        if bound != registry.BEST_BOUND_NAME or not value.guarantee:
+        if bound != pointwise_minimum.BEST_BOUND_NAME or not value.guarantee:
             raise
         claim = _certify_next_best(subject, honest, value, effort, epsilon, delta)
         if claim is None:
@@ -545,7 +545,7 @@ def certify_participation(
     participation: Participation,
     users: int,
     *,
-    bound: str = registry.BEST_BOUND_NAME,
+    bound: str = pointwise_minimum.BEST_BOUND_NAME,
     colluding: int = 0,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -564,7 +564,7 @@ def certify_participation(
     registry.check_effort("certify", effort)
     names = (
         [bound]
-        if bound != registry.BEST_BOUND_NAME
+        if bound != pointwise_minimum.BEST_BOUND_NAME
         else [name for name in provable_bounds() if _is_tried(name, effort)]
     )
     requests: list[tuple[float, ClaimRequest]] = []
@@ -573,7 +573,7 @@ def certify_participation(
         try:
             requests.append((request.single_round_value(), request))
         except NotApplicable:
-            if bound != registry.BEST_BOUND_NAME:
+            if bound != pointwise_minimum.BEST_BOUND_NAME:
                 raise
     failure: ValueError | None = None
     for _, request in sorted(requests, key=lambda valued: valued[0]):
@@ -582,7 +582,7 @@ def certify_participation(
         except ValueError as error:
             failure = failure or error
     raise failure or NotApplicable(
-        registry.BEST_BOUND_NAME, f"no bound that is certified applies to {type(randomizer).__name__}."
+        pointwise_minimum.BEST_BOUND_NAME, f"no bound that is certified applies to {type(randomizer).__name__}."
     )
 
 

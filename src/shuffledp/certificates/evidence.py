@@ -80,10 +80,10 @@ from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms import catalogue, plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.table_and_density import FromTable
+from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss
 from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.dominating_pairs import HidingPair, OtherUsers
 from shuffledp.privacy.neighbours import Neighbours
-from shuffledp.privacy.privacy_loss import AggregateNoiseLoss
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, HasNoisyMessages, HasParts, Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 

@@ -13,7 +13,8 @@ from shuffledp._core.formatting import format_exact, format_json, format_setting
 from shuffledp.bounds.amplify import bound_names, restrict_to_inputs
 from shuffledp.bounds.compare import AXES, LOCAL_EPSILON, USERS, Sweep, sweep
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
-from shuffledp.bounds.registry import BEST_BOUND_NAME as BEST, FULL_EFFORT, QUICK_EFFORT
+from shuffledp.bounds.pointwise_minimum import BEST_BOUND_NAME as BEST
+from shuffledp.bounds.registry import FULL_EFFORT, QUICK_EFFORT
 from shuffledp.certificates.certify import certify
 from shuffledp.certificates.claim import Claim
 from shuffledp.cli import options, output

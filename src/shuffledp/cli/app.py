@@ -110,7 +110,7 @@ COMMAND_ENTRIES = {
         "service:receive_command", "Open the sealed messages of a campaign for `estimate`, in the role of the analyst."
     ),
     "demo": CommandEntry(
-        "tour:demo_command",
+        "demo:demo_command",
         "Run a whole campaign on this machine: clients, a shuffler that is killed once, and an analyst.",
     ),
     "ask": CommandEntry(

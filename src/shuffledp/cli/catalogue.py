@@ -16,6 +16,7 @@ from rich.text import Text
 from shuffledp_verify import Verdict
 
 from shuffledp._core import validation
+from shuffledp._core.citations import find_citations
 from shuffledp._core.formatting import format_json
 from shuffledp.auditing import DEFAULT_TIMEOUT, AuditResult, CommandSubject, Subject, audit
 from shuffledp.certificates.claim import read_claim, verify
@@ -24,7 +25,6 @@ from shuffledp.cli.options import RandomizerOptions, parse_input_value
 from shuffledp.cli.output import Console, show_spinner
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.statement import find_citations
 from shuffledp.tasks import registry
 
 # --- shuffledp audit ---

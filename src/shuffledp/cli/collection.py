@@ -26,7 +26,8 @@ from shuffledp.collection.message_files import EncodedFile
 from shuffledp.collection.report import Report, ask
 from shuffledp.ledger.ledger import choose_round
 from shuffledp.planning.plan import Plan
-from shuffledp.service.campaign import Campaign, CampaignSealer
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.sealing import CampaignSealer
 from shuffledp.spark.engine import Spark
 from shuffledp.spark.input_frames import is_for_spark, read_frame
 from shuffledp.tasks.base import POST_PROCESSING_METHODS

@@ -23,8 +23,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from shuffledp import statement as page
-from shuffledp._core import validation
+from shuffledp._core import pages, validation
 from shuffledp.bounds.participation import Participation
 from shuffledp.cli import output
 from shuffledp.mechanisms import catalogue, plugins
@@ -319,7 +318,7 @@ Report = Annotated[
 
 def check_report_path(who: str, path: Path | None) -> None:
     """Raises ValueError if the report cannot be written, before any work is done."""
-    page.check_report_path(who, path)
+    pages.check_report_path(who, path)
 
 
 def write_statement(who: str, statement: Statement, path: Path | None) -> None:

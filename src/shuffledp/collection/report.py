@@ -14,6 +14,7 @@ import numpy as np
 
 from shuffledp._core import plotting, validation
 from shuffledp._core.base_classes import PrintableResult
+from shuffledp._core.citations import find_citations
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
     INFINITE_EPSILON_TEXT,
@@ -26,6 +27,7 @@ from shuffledp._core.formatting import (
     format_rounded_up,
     format_settings,
 )
+from shuffledp._core.pages import format_table
 from shuffledp.bounds.metric_amplification import MetricVariationRatio
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.certificates.claim import Claim
@@ -48,7 +50,6 @@ from shuffledp.ledger.entries_and_budgets import BudgetStatus
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.planning.plan import Plan
-from shuffledp.statement import find_citations, format_table
 from shuffledp.tasks.base import Quantity
 from shuffledp.tasks.column_reader import Tally
 from shuffledp.tasks.ranges import ASK_PREFIX, OrderedDomainQueries, Quantile, RangeCount, Ranges

@@ -37,8 +37,8 @@ from shuffledp.collection.message_files import (
 )
 from shuffledp.collection.report import SEPARATE_ROLES_TEXT, DailyReleaseReport, Report
 from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger, choose_round
-from shuffledp.ledger.storage import LedgerError
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
 from shuffledp.storage import durable_files, sorting

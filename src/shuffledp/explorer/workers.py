@@ -1,4 +1,4 @@
-"""Worker processes that run the page's commands within limits of time and memory; state of watched directories."""
+"""Worker processes that run the page's commands within limits of time and memory."""
 
 from __future__ import annotations
 

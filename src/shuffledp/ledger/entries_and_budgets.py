@@ -20,9 +20,10 @@ from shuffledp.ledger.guarantee import (
     compute_entry_curve,
     limit_nonresponse_delta,
 )
-from shuffledp.ledger.storage import Event, Head, LedgerError, build_tampering_error, format_canonical_json
-from shuffledp.privacy.composition import NEGLIGIBLE_DELTA, TRUNCATION_SHARE, SampledCurve, SampledDeltas, fingerprint
+from shuffledp.ledger.hash_chain import Event, Head, LedgerError, build_tampering_error, format_canonical_json
+from shuffledp.privacy.composition import TRUNCATION_SHARE
 from shuffledp.privacy.curve import BoundValue, CurveSource, PrivacyCurve
+from shuffledp.privacy.sampled_curve import NEGLIGIBLE_DELTA, SampledCurve, SampledDeltas, fingerprint
 from shuffledp.statement import NEIGHBOURS_CONDITION, RANDOMNESS_CONDITION, SHUFFLER_CONDITION, Statement
 
 CREATE, REGISTER, BUDGET, RESERVE, SETTLE, GIVE_BACK, ACCEPT, CURVES = (

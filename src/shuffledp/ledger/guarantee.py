@@ -27,8 +27,9 @@ from shuffledp.certificates.certify import certify_participation, certify_value
 from shuffledp.certificates.claim import Claim
 from shuffledp.mechanisms import catalogue
 from shuffledp.planning.plan import Plan
-from shuffledp.privacy.composition import compose, group
+from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.group_privacy import group
 from shuffledp.statement import (
     NONRESPONSE_CONDITION,
     SECRET_SAMPLE_CONDITION,

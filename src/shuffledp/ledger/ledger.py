@@ -32,18 +32,9 @@ from shuffledp.ledger.entries_and_budgets import (
     normalize_population_name,
 )
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
-from shuffledp.ledger.storage import (
-    Head,
-    HeadRecord,
-    LedgerAddress,
-    LedgerDatabase,
-    LedgerError,
-    LedgerFile,
-    RollbackGuard,
-    data_directory,
-    parse_location,
-    to_json_number,
-)
+from shuffledp.ledger.hash_chain import Head, LedgerError, to_json_number
+from shuffledp.ledger.rollback_guard import HeadRecord, RollbackGuard, data_directory
+from shuffledp.ledger.storage import LedgerAddress, LedgerDatabase, LedgerFile, parse_location
 from shuffledp.planning.plan import Plan
 
 ERROR_PREFIX = "ledger"

@@ -1,136 +1,33 @@
-"""Storage of a ledger: a hash chain of events in a SQLite file or in PostgreSQL, and the heads last seen.
+"""Storage of a ledger: its events in a SQLite file or in PostgreSQL.
 
 A write is durable when it returns; opening a ledger never creates it; a file is readable by its owner only.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import os
 import sqlite3
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
-from shuffledp._core.errors import ShuffledpError
+from shuffledp.ledger.hash_chain import (
+    GENESIS_HASH,
+    Event,
+    Head,
+    LedgerError,
+    build_tampering_error,
+    chain_payloads,
+    verify_events,
+)
 from shuffledp.storage import durable_files
 from shuffledp.storage.postgres_session import URL_SCHEMES, PostgresSession
 from shuffledp.storage.schema import Execute, PostgresSchema, SqliteSchema
 
-# --- Hash chain ---
-#
-# The hash of each event covers all events before it, so that none can be changed or removed unnoticed.
-
-
-EVENT_HASH_PREFIX = b"shuffledp ledger event\0"
-GENESIS_HASH = "0" * 64
-"""The hash before the first event."""
-HEX_DIGITS = frozenset("0123456789abcdef")
-
-
-class LedgerError(ShuffledpError, ValueError):
-    """The ledger cannot be used in its present state; nothing was written to it."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """A position of a ledger: its id, the number of its events, and the hash that covers all of them."""
-
-    ledger: str
-    entries: int
-    hash: str
-
-    def to_document(self) -> dict[str, Any]:
-        """Returns the JSON document."""
-        return {"id": self.ledger, "entry": self.entries, "head": self.hash}
-
-    @classmethod
-    def from_document(cls, who: str, document: Any) -> Self:
-        """Inverts ``to_document``; raises ValueError for anything else."""
-        if isinstance(document, Mapping) and document.keys() == {"id", "entry", "head"}:
-            ledger, entries, head = document["id"], document["entry"], document["head"]
-            whole = isinstance(entries, int) and not isinstance(entries, bool) and entries > 0
-            if whole and _is_hex(ledger, 32) and _is_hex(head, 64):
-                return cls(ledger, entries, head)
-        raise ValueError(f'{who}: expected a ledger\'s "id", "entry" and "head", got something else.')
-
-
-@dataclass(frozen=True)
-class Event:
-    """One event of a ledger."""
-
-    number: int
-    kind: str
-    time: str
-    payload: Mapping[str, Any]
-    hash: str
-
-
-def format_canonical_json(document: Mapping[str, Any]) -> str:
-    """Serialises a JSON object to its canonical text."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-
-
-def compute_event_hash(previous: str, number: int, payload: str) -> str:
-    """Returns the hash of an event, from the hash of the event before it."""
-    parts = (EVENT_HASH_PREFIX, bytes.fromhex(previous), number.to_bytes(8, "big"), payload.encode())
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def chain_payloads(previous: str, number: int, payloads: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, str, str]]:
-    """Yields number, text and hash of events that follow the one with this number and hash."""
-    for payload in payloads:
-        number += 1
-        text = format_canonical_json(payload)
-        previous = compute_event_hash(previous, number, text)
-        yield number, text, previous
-
-
-def verify_events(place: object, rows: Iterable[tuple[Any, Any, Any]]) -> Iterator[Event]:
-    """Yields the events of a file's rows, in order; raises LedgerError at the first that was changed."""
-    previous = GENESIS_HASH
-    for expected, (number, text, found) in enumerate(rows, 1):
-        if type(number) is not int or number != expected or type(text) is not str or type(found) is not str:
-            raise build_tampering_error(place, expected)
-        try:
-            right = compute_event_hash(previous, number, text)
-        except UnicodeEncodeError:
-            raise build_tampering_error(place, expected) from None
-        if found != right:
-            raise build_tampering_error(place, expected)
-        yield _parse_event(place, number, text, found)
-        previous = found
-
-
-def build_tampering_error(place: object, number: int) -> LedgerError:
-    """Returns the error for a ledger whose entries were changed."""
-    return LedgerError(
-        f"ledger: entry {number} of {place} is not what was written, so nothing in this file can be trusted; "
-        f"restore a copy."
-    )
-
-
-def _parse_event(place: object, number: int, text: str, found: str) -> Event:
-    try:
-        payload = json.loads(text)
-        return Event(number, payload["kind"], payload["time"], payload, found)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise build_tampering_error(place, number) from None
-
-
-def to_json_number(number: float) -> float | str:
-    """Converts a number for JSON, which has no infinity."""
-    return "inf" if math.isinf(number) else number
-
-
-def _is_hex(text: Any, digits: int) -> bool:
-    return isinstance(text, str) and len(text) == digits and set(text) <= HEX_DIGITS
+# --- SQLite, for one machine ---
 
 
 SQLITE_WAIT_SECONDS = 120.0
@@ -453,121 +350,3 @@ def _append_to_database(execute: Execute, rows: Sequence[tuple[int, str, str]]) 
         execute("INSERT INTO shuffledp_ledger_event VALUES (%s, %s, %s)", row)
     if rows:
         execute(f"UPDATE {HEAD_TABLE} SET number = %s, hash = %s", (rows[-1][0], rows[-1][2]))
-
-
-# --- Rollback guard: the heads that this user last saw ---
-
-
-SEEN_HEADS_FOLDER = "ledger-heads"
-"""Folder with two small files per ledger, so that runs on different ledgers never wait for each other."""
-
-
-def data_directory() -> Path:
-    """Returns the directory of this user's data."""
-    if chosen := os.environ.get("XDG_DATA_HOME"):
-        return Path(chosen) / "shuffledp"
-    home = _home()
-    shared = home / "Library" / "Application Support" if sys.platform == "darwin" else home / ".local" / "share"
-    return shared / "shuffledp"
-
-
-def state_directory() -> Path:
-    """Returns the directory of this user's state."""
-    chosen = os.environ.get("XDG_STATE_HOME")
-    return (Path(chosen) if chosen else _home() / ".local" / "state") / "shuffledp"
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        raise LedgerError("ledger: this user has no home directory; set XDG_DATA_HOME and XDG_STATE_HOME.") from None
-
-
-@dataclass(frozen=True)
-class HeadRecord:
-    """A head of a ledger, and the place where it was seen."""
-
-    location: str
-    head: Head
-
-
-class RollbackGuard:
-    """Records the head last seen at one path or database, and the head of the same ledger elsewhere.
-
-    It detects that a ledger was deleted, emptied, restored, replaced or copied.
-    """
-
-    def __init__(self, ledger: Path | LedgerAddress) -> None:
-        self.ledger = str(ledger.resolve())
-
-    @property
-    def path(self) -> Path:
-        """The file that records the head last seen at this place."""
-        name = hashlib.sha256(os.fsencode(self.ledger)).hexdigest()[:32]
-        return state_directory() / SEEN_HEADS_FOLDER / f"{name}.json"
-
-    def read_last_head(self) -> Head | None:
-        """Returns the head last seen at this place; None if this user never saw one."""
-        return next((seen.head for seen in self._read(self.path)), None)
-
-    def find_records(self, ledger: str) -> list[HeadRecord]:
-        """Returns the last known places and heads of the ledger with this id; empty if this user never saw it.
-
-        Older versions recorded places only: then every place where this ledger was is returned.
-        """
-        if found := self._read(id_path(ledger)):
-            return found
-        places = state_directory() / SEEN_HEADS_FOLDER
-        records = []
-        for path in sorted(places.glob("*.json")) if places.is_dir() else []:
-            # An unreadable record of another ledger does not concern this one.
-            with suppress(LedgerError):
-                records += [seen for seen in self._read(path) if seen.head.ledger == ledger]
-        return records
-
-    def has_record(self, ledger: str) -> bool:
-        """Returns True if anything is recorded under this id."""
-        return id_path(ledger).exists()
-
-    def is_current_location(self, ledger: str) -> bool:
-        """Returns True if this is the place where the ledger with this id was last written, as far as is known."""
-        found = self._read(id_path(ledger))
-        return not found or found[0].location == self.ledger
-
-    def record_head(self, head: Head) -> None:
-        """Records the head atomically, for this place and for the ledger's id.
-
-        If that fails there is no record, and no error.
-        """
-        self.record_head_here(head)
-        self._write(id_path(head.ledger), head)
-
-    def record_head_here(self, head: Head) -> None:
-        """Records the head for this place only: a copy that was only read does not become the place of the ledger."""
-        self._write(self.path, head)
-
-    def _write(self, path: Path, head: Head) -> None:
-        text = json.dumps({"ledger": self.ledger, "last": head.to_document()}, ensure_ascii=False) + "\n"
-        with suppress(OSError):
-            durable_files.make_directory(path.parent, 0o700)
-            durable_files.replace_atomically(path, text.encode("utf-8", "surrogateescape"))
-
-    def _read(self, path: Path) -> list[HeadRecord]:
-        """Reads a record; empty if there is no file."""
-        try:
-            document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-            return [HeadRecord(str(document["ledger"]), Head.from_document("ledger", document["last"]))]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise LedgerError(
-                f"ledger: the last known head of {self.ledger} cannot be read from {path}; look at the ledger by "
-                f"`shuffledp ledger check`, and if it is the right one, run `shuffledp ledger accept`."
-            ) from None
-
-
-def id_path(ledger: str) -> Path:
-    """Returns the file that records the head of the ledger with this id."""
-    # Hashed, since a foreign file may claim any text as its id.
-    return state_directory() / SEEN_HEADS_FOLDER / f"id-{hashlib.sha256(ledger.encode()).hexdigest()[:32]}.json"

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from shuffledp._core import validation
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.intervals import expit, ndtr
+from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff, TradeOff, gaussian_delta
-from shuffledp.privacy.tradeoff_curves import GuaranteedTradeOff
 
 CELLS = 1 << 14
 MAX_START = 9.0

@@ -1,4 +1,4 @@
-"""Prefix codes of numbers and texts, rows of packed bits, and subsets of fixed size, all as bytes."""
+"""Rows of packed bits and subsets of fixed size, drawn and stored as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spherical caps, public Hadamard frames and projective spaces over a prime field, for mechanisms built on them."""
+"""Spherical caps and public Hadamard frames, for mechanisms on vectors."""
 
 from __future__ import annotations
 

@@ -37,14 +37,15 @@ from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.tables import check_column_names, open_input, prepare_table
 from shuffledp.collection.message_files import MANIFEST_NAME, USERS, Manifest, drop_repeated_rows, find_noise_party
 from shuffledp.collection.roles import check_new_directory
+from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.ledger.ledger import choose_round
-from shuffledp.ledger.storage import format_canonical_json
 from shuffledp.sampling.random_sources import KEY_BYTES
 from shuffledp.service import client
-from shuffledp.service.campaign import MAX_STATEMENT_BYTES, Campaign, CampaignSealer, seal_reports
+from shuffledp.service.campaign import MAX_STATEMENT_BYTES, Campaign
 from shuffledp.service.client import HttpClient
 from shuffledp.service.crypto import AnalystKey, EnvelopeOpener
 from shuffledp.service.ingest import MAX_REPORTS_PER_REQUEST
+from shuffledp.service.sealing import CampaignSealer, seal_reports
 from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import RoundState, format_utc
 from shuffledp.storage import durable_files

@@ -28,8 +28,9 @@ from shuffledp._core import validation
 from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
 from shuffledp._core.formatting import format_rounded_up
 from shuffledp._core.validation import Bytes
-from shuffledp.service.campaign import MAX_NOTICE_BYTES, Campaign, seal_reports
+from shuffledp.service.campaign import MAX_NOTICE_BYTES, Campaign
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
+from shuffledp.service.sealing import seal_reports
 from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.storage import durable_files
 

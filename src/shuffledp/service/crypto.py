@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from shuffledp._core.errors import install_hint
 from shuffledp._core.validation import Bytes
-from shuffledp.ledger.storage import format_canonical_json
+from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.storage import durable_files
 
 if TYPE_CHECKING:

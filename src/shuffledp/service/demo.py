@@ -22,10 +22,11 @@ from shuffledp.collection.roles import estimate
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
 from shuffledp.service.batch_client import fetch_and_open
-from shuffledp.service.campaign import Campaign, seal_reports
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient, fetch_open_round, post_reports
 from shuffledp.service.crypto import AnalystKey, ShufflerKey
 from shuffledp.service.rounds import RoundManager
+from shuffledp.service.sealing import seal_reports
 from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, ShufflerPaths
 

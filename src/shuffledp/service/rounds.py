@@ -48,8 +48,9 @@ from shuffledp._core.phrases import write_option
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party
-from shuffledp.service.campaign import Campaign, CampaignSealer
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORT_LABEL, EnvelopeOpener, PrivateKey, build_context
+from shuffledp.service.sealing import CampaignSealer
 from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, Round, RoundState, ShufflerPaths, Store
 from shuffledp.service.tokens import Admission
@@ -562,7 +563,7 @@ class RoundManager:
         if accepted.ledger is None:
             return True
         from shuffledp.ledger.guarantee import Guarantee
-        from shuffledp.ledger.storage import LedgerError
+        from shuffledp.ledger.hash_chain import LedgerError
 
         ledger = _open_ledger(accepted.ledger)
         try:

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.table_and_density import FromTable
 from shuffledp.testing import exact_enumeration, report_enumeration
-from shuffledp.testing._suite_parts import EXACT, CheckResult, Failure
+from shuffledp.testing._check_framework import EXACT, CheckResult, Failure
 from shuffledp.testing.conformance import describe_mechanism
 from shuffledp.testing.exact_enumeration import worst_divergence
 

@@ -7,15 +7,8 @@ from typing import Any
 from shuffledp._core import validation
 from shuffledp._core.base_classes import Progress
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.testing._suite_parts import (
-    DEFAULT_SAMPLES,
-    DEFAULT_SEED,
-    Check,
-    CheckResult,
-    MechanismCase,
-    merge_results,
-    run_all,
-)
+from shuffledp.testing._check_framework import Check, CheckResult, merge_results, run_all
+from shuffledp.testing._mechanism_case import DEFAULT_SAMPLES, DEFAULT_SEED, MechanismCase
 from shuffledp.testing.mechanism_checks import (
     ENCODING_CHECKS,
     INPUT_CHECKS,

@@ -27,7 +27,7 @@ from shuffledp.sampling.random_sources import KeyedSource
 from shuffledp.storage import sorting
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.counts_and_frequencies import Frequency
-from shuffledp.testing._suite_parts import Check, CheckResult, collect_refusals, conformance_check, run_all
+from shuffledp.testing._check_framework import Check, CheckResult, collect_refusals, conformance_check, run_all
 
 if TYPE_CHECKING:
     import pyarrow as pa

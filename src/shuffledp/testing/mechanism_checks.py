@@ -26,16 +26,12 @@ from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.mechanisms import catalogue
 from shuffledp.privacy.randomizer import HasParts
 from shuffledp.testing import bounds, exact_enumeration, report_enumeration
-from shuffledp.testing._suite_parts import (
+from shuffledp.testing._check_framework import EXACT, EXACT_UP_TO_ROUNDING, Check, collect_refusals, conformance_check
+from shuffledp.testing._mechanism_case import (
     BLANKET_LEVELS,
-    EXACT,
-    EXACT_UP_TO_ROUNDING,
-    Check,
     MechanismCase,
     Probabilities,
     RationalGainLaw,
-    collect_refusals,
-    conformance_check,
     gain_law,
     gain_law_of_pair,
     is_below_in_convex_order,

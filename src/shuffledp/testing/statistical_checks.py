@@ -10,17 +10,14 @@ import numpy as np
 
 from shuffledp._core.validation import Array, Floats
 from shuffledp.sampling.random_sources import resolve_source
-from shuffledp.testing._suite_parts import (
+from shuffledp.testing._check_framework import (
     CERTAIN,
-    DEFAULT_SAMPLES,
     EXACT_UP_TO_ROUNDING,
     Check,
-    MechanismCase,
     collect_refusals,
     conformance_check,
-    require_no_table,
-    require_table,
 )
+from shuffledp.testing._mechanism_case import DEFAULT_SAMPLES, MechanismCase, require_no_table, require_table
 
 MAX_DISHONEST_MESSAGES = 100
 """Number of messages of one dishonest user if nothing limits it."""

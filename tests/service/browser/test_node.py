@@ -13,7 +13,7 @@ import pytest
 
 from shuffledp import KRR, CancellingNoise, HadamardResponse, Piecewise, Plan, PureDUMP, tasks
 from shuffledp._core.validation import Bytes
-from shuffledp.ledger.storage import format_canonical_json
+from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.browser.recipes import build_program

@@ -1,4 +1,4 @@
-"""Exact rationals and balls, the number types of every proof, and verdicts.
+"""Exact rationals and balls: the number types of every proof.
 
 An ``fmpq`` is an exact rational. An ``arb`` is a ball, a midpoint and a radius that contains the real number; FLINT
 rounds outwards, so that ``a <= b`` is true only if every number in the ball ``a`` is at most every number in ``b``.

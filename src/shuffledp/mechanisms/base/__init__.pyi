@@ -55,6 +55,7 @@ from shuffledp.mechanisms.base.support_counts import (
 )
 from shuffledp.mechanisms.base.table_law import TableLaw as TableLaw, UnitTable as UnitTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw as TwoLevelLaw, TwoLevelResponse as TwoLevelResponse
+from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss as AggregateNoiseLoss
 from shuffledp.privacy.dominating_pairs import (
     HidingPair as HidingPair,
     ListedOtherUsers as ListedOtherUsers,
@@ -66,7 +67,6 @@ from shuffledp.privacy.neighbours import (
     neighbours_from_pair as neighbours_from_pair,
     neighbours_from_parameters as neighbours_from_parameters,
 )
-from shuffledp.privacy.privacy_loss import AggregateNoiseLoss as AggregateNoiseLoss
 from shuffledp.privacy.randomizer import (
     HasAggregateLoss as HasAggregateLoss,
     HasNeighbours as HasNeighbours,

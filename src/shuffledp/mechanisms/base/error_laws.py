@@ -1,4 +1,4 @@
-"""Confidence intervals of counts and of means, from the exact law of the estimate."""
+"""Laws of the error of estimated counts and means, and the confidence intervals that follow from them."""
 
 from __future__ import annotations
 

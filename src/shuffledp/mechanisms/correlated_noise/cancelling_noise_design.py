@@ -18,8 +18,8 @@ from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import (
     CancellingNoiseLoss,
 )
 from shuffledp.numerics.roots import find_crossing
+from shuffledp.privacy.aggregate_noise import AggregateNoiseCurve
 from shuffledp.privacy.curve import CurveSource
-from shuffledp.privacy.privacy_loss import AggregateNoiseCurve
 
 MIN_SEARCH_SHAPE, MAX_SEARCH_SHAPE = 1.0, 1e5
 SHAPE_ACCURACY, GAP_ACCURACY = 1e-6, 0.02

@@ -42,7 +42,7 @@ from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import (
 )
 from shuffledp.mechanisms.dummies.poisson_dummies import check_positive
 from shuffledp.numerics.intervals import precision, round_up, to_rational
-from shuffledp.privacy.privacy_loss import AggregateNoiseLoss, ApproximateLoss, NoiseFacts
+from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss, ApproximateLoss, NoiseFacts
 from shuffledp.privacy.randomizer import HasAggregateLoss
 from shuffledp.sampling.noise import ChoiceLaw, LogarithmicLaw, PoissonLaw
 from shuffledp.sampling.random_sources import RandomSource

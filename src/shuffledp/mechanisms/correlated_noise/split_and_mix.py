@@ -30,7 +30,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableP
 from shuffledp.mechanisms.base.message_plan import MessagePlan
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
 from shuffledp.numerics.intervals import compute_until_narrow, precision, round_down, round_up, to_rational
-from shuffledp.privacy.privacy_loss import (
+from shuffledp.privacy.aggregate_noise import (
     MAX_SEARCH_EPSILON,
     AggregateNoiseLoss,
     NoiseFacts,

@@ -27,7 +27,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import UniformProposal
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling.hashing import BITS_AT_ONCE, digits_of, supports
+from shuffledp.sampling.hash_supports import BITS_AT_ONCE, digits_of, supports
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Columns of a Hadamard matrix in blocks, and their estimator ---

@@ -25,7 +25,7 @@ from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, Se
 from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.numerics.intervals import precision
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling import hashing
+from shuffledp.sampling import hash_supports, hashing
 from shuffledp.sampling.hashing import check_prime_buckets, prime_at_least, prime_at_most
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -358,7 +358,7 @@ class LineEstimator(SupportEstimator):
     @property
     def counts_messages(self) -> bool:
         """True if ``accumulate`` counts messages and ``finish`` decodes them; else ``accumulate`` decodes."""
-        return self.prime**2 <= hashing.MAX_CELLS
+        return self.prime**2 <= hash_supports.MAX_CELLS
 
     def accumulate(self, messages: Array) -> Array:
         if self.counts_messages:

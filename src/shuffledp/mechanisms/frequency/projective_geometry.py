@@ -21,7 +21,7 @@ from shuffledp.mechanisms.base.seed_compression import UniformNumberProposal
 from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelLaw, TwoLevelResponse
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.sampling import hashing
+from shuffledp.sampling import hash_supports
 from shuffledp.sampling.hashing import check_prime_buckets, prime_at_least, prime_at_most
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -386,7 +386,7 @@ class ProjectiveSpace:
         codes, total = self.vectors(options), np.zeros(len(options), dtype=np.int64)
         for start in range(0, len(messages), MESSAGES_AT_ONCE):
             rows = self.vectors(np.asarray(messages[start : start + MESSAGES_AT_ONCE], dtype=np.int64))
-            total += hashing.supports(rows, np.zeros(len(rows), dtype=np.int64), codes, self.base)
+            total += hash_supports.supports(rows, np.zeros(len(rows), dtype=np.int64), codes, self.base)
         return total
 
     def orthogonal_counts(self, counts: Array, options: int) -> Integers:
