@@ -35,8 +35,8 @@ from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.browser.recipes import build_program
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import AnalystKey, PrivateKey, ShufflerKey
+from shuffledp.service.notices_and_statements import RoundNotice
 from shuffledp.service.sealing import seal_reports
-from shuffledp.service.signed_documents import RoundNotice
 
 MECHANISMS: dict[str, Mechanism] = {
     "krr, 16 options": KRR(7.4, 16),

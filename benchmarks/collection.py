@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from alone import peak_megabytes
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import open_engine
 from shuffledp.mechanisms import catalogue

@@ -37,10 +37,10 @@ from shuffledp._core.validation import Bytes
 from shuffledp.service import crypto
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE, AnalystKey, PrivateKey, ShufflerKey, _load_hpke_suite
+from shuffledp.service.notices_and_statements import RoundNotice
 from shuffledp.service.rounds import RoundManager, RoundMixer
 from shuffledp.service.sealing import seal_reports
 from shuffledp.service.serve import bind_socket, build_uvicorn_settings, socket_address
-from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, PostedReports, ShufflerPaths
 
 Served = tuple[int, int]

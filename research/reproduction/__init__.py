@@ -6,20 +6,14 @@ Part of a checkout, not of the installed package; run it with ``./run reproduce`
 from collections.abc import Sequence
 from pathlib import Path
 
-from research.reproduction import (
-    communication,
-    f_dp,
-    metric_dp,
-    variation_ratio_figures,
-    variation_ratio_tables,
-)
-from research.reproduction.results import (
+from research.reproduction import f_dp, lossless_compression, metric_dp, variation_ratio_figures, variation_ratio_tables
+from research.reproduction.sheets_and_charts import (
     ClaimVerdict as ClaimVerdict,
     ReproducedItem as ReproducedItem,
     Sheet as Sheet,
     draw_charts,
 )
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 
 ITEMS: tuple[ReproducedItem, ...] = (
     variation_ratio_tables.TABLES_1_5_6,
@@ -33,8 +27,8 @@ ITEMS: tuple[ReproducedItem, ...] = (
     variation_ratio_figures.FIGURE_5,
     metric_dp.FIGURE_13,
     metric_dp.SOLVER,
-    communication.FIGURE_2,
-    communication.COMMUNICATION,
+    lossless_compression.FIGURE_2,
+    lossless_compression.COMMUNICATION,
     f_dp.FIGURE_4,
     f_dp.SHUFFLING,
     f_dp.INITIALISATION,

@@ -9,8 +9,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from research.reproduction.results import ATTACK, COLUMNS, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.base_classes import Progress
+from research.reproduction.sheets_and_charts import (
+    ATTACK,
+    COLUMNS,
+    PUBLISHED,
+    SOUND,
+    Chart,
+    ClaimVerdict,
+    ReproducedItem,
+    Sheet,
+)
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.randomized_response import KRR

@@ -7,8 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from research.reproduction.results import ATTACK, PRINTED, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.base_classes import Progress
+from research.reproduction.sheets_and_charts import (
+    ATTACK,
+    PRINTED,
+    PUBLISHED,
+    SOUND,
+    Chart,
+    ClaimVerdict,
+    ReproducedItem,
+    Sheet,
+)
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.compare_metric import lower_bound
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver, largest_uniform_distance
 from shuffledp.bounds.metric_amplification import AmplifiedMetric, find_amplification

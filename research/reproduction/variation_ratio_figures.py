@@ -8,9 +8,18 @@ from dataclasses import dataclass, replace
 from math import exp
 from typing import Any
 
-from research.reproduction.results import ATTACK, PRINTED, PUBLISHED, SOUND, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.base_classes import Progress
+from research.reproduction.sheets_and_charts import (
+    ATTACK,
+    PRINTED,
+    PUBLISHED,
+    SOUND,
+    Chart,
+    ClaimVerdict,
+    ReproducedItem,
+    Sheet,
+)
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.calibrate import calibrate
 from shuffledp.mechanisms.combined.range_queries import RangeQueries

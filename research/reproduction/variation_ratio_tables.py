@@ -14,10 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from research.reproduction.results import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.base_classes import Progress
+from research.reproduction.sheets_and_charts import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.metric_noise import AnyNoise, LineLaplaceNoise, MetricNoise, PlanarLaplaceNoise, WitchHatNoise
+from shuffledp.bounds.metric_total_variation import (
+    AnyNoise,
+    LineLaplaceNoise,
+    MetricNoise,
+    PlanarLaplaceNoise,
+    WitchHatNoise,
+)
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.balcer_histograms import BalcerCheu, BalcerUniform
 from shuffledp.mechanisms.dummies.balls_into_bins import BallsIntoBins

@@ -19,10 +19,11 @@ from shuffledp._core.errors import (
 from shuffledp.auditing import AuditResult as AuditResult, audit as audit
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.base import Bound as Bound
-from shuffledp.bounds.compare import Comparison as Comparison, Sweep as Sweep, compare as compare, sweep as sweep
+from shuffledp.bounds.compare import Comparison as Comparison, compare as compare
 from shuffledp.bounds.mixed_populations import Crowd as Crowd
 from shuffledp.bounds.participation import Participation as Participation
 from shuffledp.bounds.subsampling import poisson as poisson, subsample as subsample
+from shuffledp.bounds.sweep import Sweep as Sweep, sweep as sweep
 from shuffledp.calibration.calibrate import Calibration as Calibration, calibrate as calibrate
 from shuffledp.calibration.targets import RiskTarget as RiskTarget, Target as Target
 from shuffledp.certificates.certify import certify as certify
@@ -47,7 +48,7 @@ from shuffledp.mechanisms.dummies.balcer_histograms import BalcerCheu as BalcerC
 from shuffledp.mechanisms.dummies.balls_into_bins import BallsIntoBins as BallsIntoBins
 from shuffledp.mechanisms.dummies.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP as PoissonDUMP
-from shuffledp.mechanisms.dummies.poisson_histograms import PoissonTables as PoissonTables, RangeTree as RangeTree
+from shuffledp.mechanisms.dummies.poisson_tables_and_trees import PoissonTables as PoissonTables, RangeTree as RangeTree
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import MixDUMP as MixDUMP, PureDUMP as PureDUMP
 from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse as HadamardResponse
 from shuffledp.mechanisms.frequency.local_hash import LocalHash as LocalHash

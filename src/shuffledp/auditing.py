@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import PrintableResult, Row
 from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.results_and_value_objects import PrintableResult, Row
 from shuffledp.mechanisms.base.mechanism import Mechanism
 
 # --- Subjects: a mechanism, or an external program under limits ---

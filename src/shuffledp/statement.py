@@ -12,7 +12,6 @@ from pathlib import Path
 from flint import arb
 
 from shuffledp._core import __version__, validation
-from shuffledp._core.base_classes import PrintableResult, Row
 from shuffledp._core.citations import find_citations
 from shuffledp._core.errors import ShuffledpError
 from shuffledp._core.formatting import (
@@ -35,6 +34,7 @@ from shuffledp._core.pages import (
     format_markdown,
     write_page,
 )
+from shuffledp._core.results_and_value_objects import PrintableResult, Row
 from shuffledp.bounds.participation import Participation
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.numerics.intervals import precision, round_down, round_up

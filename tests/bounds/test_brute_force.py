@@ -10,8 +10,8 @@ import pytest
 from shuffledp.bounds.registry import BOUNDS
 from shuffledp.testing import bounds
 from shuffledp.testing.bounds import draw_random_trial
-from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.mechanism_checks import every_bound_and_attack_holds_for_all_datasets
+from shuffledp.testing.mechanisms import CHECKS
 
 
 def test_the_catalogue_is_compared_in_the_conformance_suite() -> None:

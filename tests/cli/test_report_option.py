@@ -11,7 +11,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.formatting import format_exact
-from shuffledp.bounds import compare
+from shuffledp.bounds import sweep
 from shuffledp.ledger.guarantee import Guarantee
 from tests.cli import run
 from tests.collection import new_ledger, random_column, small_plan, write_table
@@ -144,7 +144,7 @@ def test_a_collection_states_one_number_in_every_file(
 @pytest.mark.parametrize("axis", ["users", "rounds", "local-epsilon", "epsilon"])
 def test_a_curve_along_each_axis(axis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row of what was asked holds the same number as the answer, and values go the right way."""
-    monkeypatch.setattr(compare, "DEFAULT_POINT_COUNT", 4)
+    monkeypatch.setattr(sweep, "DEFAULT_POINT_COUNT", 4)
     path = tmp_path / "curve.csv"
     done = run(*ASKED, "--curve", str(path), "--against", axis, "--json")
     answer = json.loads(done.out)
@@ -162,7 +162,7 @@ def test_a_curve_along_each_axis(axis: str, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.exhaustive
 def test_a_figure_is_drawn_for_parameters_and_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "DEFAULT_POINT_COUNT", 4)
+    monkeypatch.setattr(sweep, "DEFAULT_POINT_COUNT", 4)
     raw = ("amplify", "--p", "4", "--beta", "0.5", "--q", "4", "--users", "100", "--delta", "1e-3", "--effort", "quick")
     (tmp_path / "table.csv").write_text("0.6,0.4\n0.4,0.6\n", "utf-8")
     table = ("amplify", "--table", str(tmp_path / "table.csv"), "--users", "100", "--delta", "1e-3")

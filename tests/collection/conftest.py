@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection.engine import Engine, create_engine
 from shuffledp.spark.engine import Spark
 from tests.collection import FRAME_ROWS, random_column, task_cases

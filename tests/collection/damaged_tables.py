@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection.engine import EmbeddedEngine
 from shuffledp.collection.input.tables import open_input
 from shuffledp.testing.engines import KEY

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import shuffledp as sdp
-from shuffledp.spark import exact_shuffle
+from shuffledp.spark import sorted_shuffle
 
 
 def refusal_message(work: Callable[[], Any]) -> str:
@@ -33,7 +33,7 @@ def main(room: Path) -> None:
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # As wide messages of many people have them.
-    exact_shuffle.RANGE_BYTES = 4000
+    sorted_shuffle.RANGE_BYTES = 4000
     session: Any = SparkSession.builder.remote("local[1]").getOrCreate()
     plan = sdp.Plan.load(room / "plan.json")
     messages, rows = (session.read.parquet(f"file:{room}/{name}") for name in ("messages", "data.parquet"))

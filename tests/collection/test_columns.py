@@ -17,7 +17,7 @@ import shuffledp as sdp
 from shuffledp.collection.collect import CollectionRequest, run_collection
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.input.tables import check_column_names, open_input
-from shuffledp.collection.job import Job, JobArguments
+from shuffledp.collection.resumable_job import Job, JobArguments
 from shuffledp.tasks.column_reader import ColumnReader
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

@@ -19,10 +19,11 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.cli.app import app
 from shuffledp.collection.collect import CollectionRequest, collect, run_collection
 from shuffledp.collection.engine import create_engine
-from shuffledp.collection.input import tables
+from shuffledp.collection.input import table_views
 from shuffledp.collection.input.files import FileTable
-from shuffledp.collection.input.tables import MAX_ID_BYTES, IdHash, RowsPerUserTable, open_input
-from shuffledp.collection.job import Job
+from shuffledp.collection.input.table_views import MAX_ID_BYTES, IdHash, RowsPerUserTable
+from shuffledp.collection.input.tables import open_input
+from shuffledp.collection.resumable_job import Job
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
 from shuffledp.privacy.group_privacy import group
 from shuffledp.spark.engine import Spark
@@ -90,8 +91,8 @@ def test_many_users_are_sorted_on_disk(tmp_path: Path, monkeypatch: pytest.Monke
     """The same rows, in small runs and ranges; what is on disk for a moment holds no id, and is gone."""
     ids, array = ids_of(20_000, people=5000), random_column("krr", 20_000)
     path = write_table(tmp_path / "data.parquet", who=pa.array(ids), value=array)
-    monkeypatch.setattr(tables, "MAX_IN_MEMORY_BYTES", 10_000)
-    monkeypatch.setattr(tables, "READ_ROWS", 1000)
+    monkeypatch.setattr(table_views, "MAX_IN_MEMORY_BYTES", 10_000)
+    monkeypatch.setattr(table_views, "READ_ROWS", 1000)
     monkeypatch.setattr(sorting, "RUN_BYTES", 50_000)
     monkeypatch.setattr(sorting, "MERGE_BYTES", 9000)
     rooms: list[Path] = []
@@ -102,7 +103,7 @@ def test_many_users_are_sorted_on_disk(tmp_path: Path, monkeypatch: pytest.Monke
             if number == 0:
                 rooms.append(room)
                 written = b"".join(file.read_bytes() for file in room.iterdir())
-                assert len(written) == 20_000 * tables.RECORD_BYTES
+                assert len(written) == 20_000 * table_views.RECORD_BYTES
                 assert not any(one.encode() in written for one in set(ids))
             yield wire
 
@@ -116,8 +117,8 @@ def test_many_users_are_sorted_on_disk(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.exhaustive
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen times the rows, no more memory than a bit a row: nothing is held for each user."""
-    monkeypatch.setattr(tables, "MAX_IN_MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr(tables, "READ_ROWS", 1 << 14)
+    monkeypatch.setattr(table_views, "MAX_IN_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(table_views, "READ_ROWS", 1 << 14)
     monkeypatch.setattr(sorting, "RUN_BYTES", 1 << 20)
     monkeypatch.setattr(sorting, "MERGE_BYTES", 1 << 19)
     peaks = []

@@ -16,11 +16,11 @@ from shuffledp import collection
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
 from shuffledp.certificates.claim import read_claim, verify
-from shuffledp.collection import job as jobs
+from shuffledp.collection import resumable_job as jobs
 from shuffledp.collection.collect import InputChanged, collect
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.input.files import FileTable
-from shuffledp.collection.input.tables import RowsPerUserTable, SampledTable
+from shuffledp.collection.input.table_views import RowsPerUserTable, SampledTable
 from shuffledp.collection.message_files import Manifest
 from shuffledp.ledger.guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan

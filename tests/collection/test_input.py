@@ -21,7 +21,7 @@ from shuffledp.collection.engine import Engine, create_engine
 from shuffledp.collection.input import files
 from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.tables import open_input
-from shuffledp.collection.job import Job
+from shuffledp.collection.resumable_job import Job
 from shuffledp.spark.engine import Spark
 from shuffledp.testing.engines import KEY
 from tests.collection import (

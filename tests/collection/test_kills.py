@@ -175,7 +175,7 @@ def test_killed_again_and_again_at_any_moment(tmp_path: Path, monkeypatch: pytes
         ("shuffledp.collection.report.write_estimates", ValueError("estimates: cannot be written.")),
         ("shuffledp.collection.report.Report.markdown", TypeError("report: no words.")),
         ("shuffledp.ledger.ledger.Ledger.settle", sqlite3.OperationalError("database is locked")),
-        ("shuffledp.collection.job.Job.publish", OSError(errno.ENOSPC, "No space left on device")),
+        ("shuffledp.collection.resumable_job.Job.publish", OSError(errno.ENOSPC, "No space left on device")),
         ("shuffledp.collection.engine.EmbeddedEngine.shuffle", MemoryError()),
     ],
 )
@@ -262,7 +262,7 @@ def test_another_ledger_does_not_go_on_with_a_collection(tmp_path: Path, monkeyp
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("shuffledp.collection.job.Job.publish", fails)
+        patch.setattr("shuffledp.collection.resumable_job.Job.publish", fails)
         with pytest.raises(EngineError, match="continue with resume=True"):
             collect(PLAN, path, "value", out=out, ledger=first.path)
     for wrong in (second.path, None):

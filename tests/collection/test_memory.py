@@ -17,7 +17,7 @@ from shuffledp.collection.engine import Engine, create_engine
 from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.tables import MemoryTable, open_input
-from shuffledp.collection.job import Job
+from shuffledp.collection.resumable_job import Job
 from tests.collection import build_batch_spec, list_paths, random_column, read_messages, small_plan, write_table
 
 KEY = bytes(range(32))

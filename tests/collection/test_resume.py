@@ -22,7 +22,7 @@ from shuffledp.collection import batch_processing, engine as embedded
 from shuffledp.collection.collect import CollectionRequest, run_collection
 from shuffledp.collection.engine import EngineError, create_engine
 from shuffledp.collection.input.files import FileTable
-from shuffledp.collection.job import Job, JobArguments
+from shuffledp.collection.resumable_job import Job, JobArguments
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
 from shuffledp.spark.engine import Spark, _build_encode_task

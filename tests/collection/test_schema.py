@@ -17,7 +17,7 @@ from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.hash_chain import Head, LedgerError
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
-from shuffledp.storage.schema import NewerSchema, SqliteSchema
+from shuffledp.storage.migrations import NewerSchema, SqliteSchema
 from tests.cli import run as run_command
 from tests.service.postgres import Postgres
 from tests.version_0_1_0 import ENTRY_USERS, EXPECTED, ROWS, OldFiles, old_plan

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 import shuffledp as sdp
 from shuffledp.collection import message_files
 from shuffledp.collection.engine import EngineError
-from shuffledp.collection.job import Job
-from shuffledp.spark import cluster_files, exact_shuffle, input_frames as frame_source, input_frames as message_frame
+from shuffledp.collection.resumable_job import Job
+from shuffledp.spark import cluster_files, input_frames as frame_source, sorted_shuffle, worker_tasks as message_frame
 from shuffledp.spark.engine import Spark
 from shuffledp.storage import sorting
 from tests.cli import run as run_command
@@ -75,9 +75,9 @@ def test_files_take_their_ranks_from_ranges(rows: int) -> None:
     generator = np.random.default_rng(1)
     wire = generator.integers(0, 4, (500, 3), dtype=np.uint8)
     kept, counts = message_frame.merge_equal(wire, None)
-    cuts = exact_shuffle.RangeBoundaries(3, sorting.view_as_byte_strings(kept[[10, 20, 40]]))
+    cuts = sorted_shuffle.RangeBoundaries(3, sorting.view_as_byte_strings(kept[[10, 20, 40]]))
     sizes = np.bincount(cuts.find_ranges(kept), counts, cuts.range_count).astype(np.int64)
-    layout = exact_shuffle.FileLayout(cuts, (0, *np.cumsum(sizes).tolist()), rows)
+    layout = sorted_shuffle.FileLayout(cuts, (0, *np.cumsum(sizes).tolist()), rows)
     pieces = (message_frame.merge_equal(part, None) for part in np.array_split(generator.permutation(wire), 4))
     batches = list(layout._build_divide_task()(message_frame.build_batch(*piece) for piece in pieces))
     found = {
@@ -96,14 +96,14 @@ def test_runs_of_few_messages_end_where_files_do() -> None:
     counts[[0, 3, 4, 255]] = (5, 9000, 1, 94)
     every = [number for number in range(256) for _ in range(counts[number])]
     for rows in (1, 50, 4096, 10_000):
-        runs = exact_shuffle.build_runs(counts, 1, rows).to_pylist()
+        runs = sorted_shuffle.build_runs(counts, 1, rows).to_pylist()
         found = [(run["file"], number) for run in runs for number in [run["message"][0]] * run["count"]]
         assert found == [(rank // rows, number) for rank, number in enumerate(every)]
 
 
 def test_a_checksum_tells_short_messages_apart() -> None:
     """None is shared, by any two of one or two bytes."""
-    known = exact_shuffle.build_checksum_table(1) | exact_shuffle.build_checksum_table(2)
+    known = sorted_shuffle.build_checksum_table(1) | sorted_shuffle.build_checksum_table(2)
     assert len(set(known.values())) == len(known) == 256 + 65_536
 
 
@@ -114,10 +114,10 @@ def test_a_file_that_is_out_of_order_is_noticed() -> None:
         {"message": b"\0\3", "count": 3, "first": 2, "last": 4},
     ]
     wanted = hashlib.sha256(b"\0\1" * 2 + b"\0\3" * 3).hexdigest()
-    assert exact_shuffle.compute_sha256(*exact_shuffle.check_file_order(rows, 2)) == wanted
+    assert sorted_shuffle.compute_sha256(*sorted_shuffle.check_file_order(rows, 2)) == wanted
     for bad in ({"message": b"\0\0"}, {"message": b"\0\1"}, {"last": 5}, {"first": 1}, {"message": b"\3"}):
         with pytest.raises(ValueError, match=r"expected (a file in order of its messages|rows of 2 bytes)"):
-            exact_shuffle.check_file_order([rows[0], rows[1] | bad], 2)
+            sorted_shuffle.check_file_order([rows[0], rows[1] | bad], 2)
 
 
 def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tmp_path: Path) -> None:

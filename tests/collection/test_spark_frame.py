@@ -22,7 +22,7 @@ from shuffledp.collection.engine import EngineError
 from shuffledp.collection.message_files import AlreadyShuffled
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KeyedSource
-from shuffledp.spark import exact_shuffle, input_frames as message_frame
+from shuffledp.spark import sorted_shuffle, worker_tasks as message_frame
 from shuffledp.spark.collection import METADATA_KEY
 from shuffledp.spark.deterministic_rows import BUCKET_COUNT
 from shuffledp.spark.engine import Spark
@@ -112,7 +112,7 @@ def test_wide_messages_are_cut_into_ranges(
     spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ranges in order, each sorted; the cuts are the same whatever the order, and balanced."""
-    monkeypatch.setattr(exact_shuffle, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(sorted_shuffle, "RANGE_BYTES", 2000)
     encoded = sdp.spark.encode(frames["oue"], small_frame_plan("oue"), "value", secret=KEY)
     shuffled = sdp.spark.shuffle(encoded)
     rows = [(bytes(row[0]), row[1]) for row in shuffled.collect()]
@@ -120,7 +120,7 @@ def test_wide_messages_are_cut_into_ranges(
     sizes = [row[1] for row in shuffled.groupBy(F.spark_partition_id()).count().collect()]
     assert len(sizes) == -(-ROWS * 5 // 2000)
     assert max(sizes) < 3 * ROWS / len(sizes)
-    cuts = [exact_shuffle.choose_boundaries(one, 5, ROWS).boundaries for one in (encoded, encoded.repartition(3))]
+    cuts = [sorted_shuffle.choose_boundaries(one, 5, ROWS).boundaries for one in (encoded, encoded.repartition(3))]
     assert cuts[0].tolist() == cuts[1].tolist()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import EmbeddedEngine, Engine, EngineError
 from shuffledp.collection.input.files import FileTable

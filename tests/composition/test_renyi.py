@@ -10,7 +10,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
-from shuffledp.privacy import composition
+from shuffledp.privacy import renyi as renyi_module
 from shuffledp.privacy.composition import GaussianLimit
 from tests.oracle.composition import gaussian_delta, merge_ratios, renyi
 
@@ -68,7 +68,7 @@ def test_the_conversion_is_sound_and_not_far_off() -> None:
 @pytest.mark.parametrize("order", [1.5, 3.0, 20.0])
 def test_the_conversion_at_one_order(order: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proposition 12 in its other form: δ = e^((α−1)(D−ε))·(1 − 1/α)^α/(α − 1), solved for δ instead of ε."""
-    monkeypatch.setattr(composition, "ORDERS", (order,))
+    monkeypatch.setattr(renyi_module, "ORDERS", (order,))
     moments, delta = sdp.renyi(GaussianCurve(SOURCE, 1.0)), 1e-5
     reached, divergence = moments.epsilon(delta).upper, moments.divergence(order).upper
     promised = math.exp((order - 1) * (divergence - reached)) * (1 - 1 / order) ** order / (order - 1)

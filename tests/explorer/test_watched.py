@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from shuffledp.collection.job import Job, JobArguments
+from shuffledp.collection.resumable_job import Job, JobArguments
 from shuffledp.explorer import watched_directories
 from tests.service import create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler

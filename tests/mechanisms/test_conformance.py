@@ -20,7 +20,6 @@ from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.testing._check_framework import Check
 from shuffledp.testing._mechanism_case import DEFAULT_SAMPLES, MechanismCase, require_no_table, require_table
-from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.mechanism_checks import (
     ENCODING_CHECKS,
     INPUT_CHECKS,
@@ -36,6 +35,7 @@ from shuffledp.testing.mechanism_checks import (
     require_tight_single_message,
     require_two_messages,
 )
+from shuffledp.testing.mechanisms import CHECKS
 from shuffledp.testing.statistical_checks import FALSE_ALARM_PROBABILITY
 from tests import brute_force_cache
 

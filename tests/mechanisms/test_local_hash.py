@@ -73,15 +73,21 @@ def test_fast_decoding_equals_naive_decoding(length: int, options: int, monkeypa
     counts = mechanism.accumulate(messages)
     np.testing.assert_array_equal(hash_supports.hash_supports_of_counts(counts, length, degree, options), expected)
     for cells in (length, length**2, length**3):
-        monkeypatch.setattr(hashing, "MAX_CELLS", cells)
+        monkeypatch.setattr(hash_supports, "MAX_CELLS", cells)
         np.testing.assert_array_equal(hash_supports.supports_of_messages(messages, length, degree, options), expected)
+
+
+def limit_cells(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    """Fewer counts are held at a time: for messages as they arrive, and while their sums are shared."""
+    for module in (hashing, hash_supports):
+        monkeypatch.setattr(module, "MAX_CELLS", cells)
 
 
 def test_with_many_messages_batches_are_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = LocalHash(2.0, 300)
     messages = mechanism.encode(np.arange(300), rng=np.random.default_rng(3))
     counted = mechanism.estimate(messages)
-    monkeypatch.setattr(hashing, "MAX_CELLS", 100)
+    limit_cells(monkeypatch, 100)
     assert not mechanism.hash_messages.is_message_count
     assert mechanism.accumulate(messages).shape == (300,)
     np.testing.assert_array_equal(mechanism.estimate(messages).value, counted.value)
@@ -92,7 +98,7 @@ def test_a_few_messages_are_decoded_one_by_one(count: int, monkeypatch: pytest.M
     """By inner products with every option, where sharing sums would take longer."""
     mechanism = LocalHash(1.0, 2000, 251)
     messages = np.random.default_rng(5).integers(0, mechanism.hash_messages.messages, count)
-    monkeypatch.setattr(hashing, "MAX_CELLS", 251**2)
+    limit_cells(monkeypatch, 251**2)
     monkeypatch.setattr(hashing, "supports_of_messages", None)
     expected = naive_supports(messages, 251, mechanism.hash_messages.degree, 2000)
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
@@ -103,7 +109,7 @@ def test_more_buckets_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> No
     mechanism = LocalHash(1.0, 3, 251)
     messages = np.random.default_rng(6).integers(0, mechanism.hash_messages.messages, 500)
     expected = naive_supports(messages, 251, mechanism.hash_messages.degree, 3)
-    monkeypatch.setattr(hashing, "MAX_CELLS", 250)
+    limit_cells(monkeypatch, 250)
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
 
 

@@ -14,7 +14,13 @@ from shuffledp.bounds.metric_amplification import (
     all_amplifications,
     clone_sums,
 )
-from shuffledp.bounds.metric_noise import AnyNoise, LineLaplaceNoise, MetricNoise, PlanarLaplaceNoise, WitchHatNoise
+from shuffledp.bounds.metric_total_variation import (
+    AnyNoise,
+    LineLaplaceNoise,
+    MetricNoise,
+    PlanarLaplaceNoise,
+    WitchHatNoise,
+)
 from shuffledp.privacy.metric_space import DistanceMatrix
 
 USERS, DELTA = 20_000, 1e-6

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver, largest_uniform_distance, select_pareto_set
 from shuffledp.bounds.metric_amplification import (
@@ -23,7 +23,7 @@ from shuffledp.bounds.metric_amplification import (
     MetricVariationRatio,
     UniformCorollary2,
 )
-from shuffledp.bounds.metric_noise import PlanarLaplaceNoise
+from shuffledp.bounds.metric_total_variation import PlanarLaplaceNoise
 from shuffledp.mechanisms.metric.exponential import PaddedExponential
 from shuffledp.privacy.metric_space import DistanceMatrix
 

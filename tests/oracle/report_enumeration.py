@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.testing.report_enumeration import (
+from shuffledp.testing.multi_message_divergence import (
     EMPTY_MULTISET_LAW as EMPTY_MULTISET_LAW,
     Law as Law,
     Multiset as Multiset,

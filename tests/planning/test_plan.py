@@ -15,8 +15,8 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core import plotting
-from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import ShuffledpError
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.base import Bound
 from shuffledp.calibration.targets import Target
 from shuffledp.planning.goal import Goal

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from shuffledp.calibration.targets import Target
-from shuffledp.planning.central_baseline import compute_central_baseline
-from shuffledp.planning.goal import Goal
+from shuffledp.planning.goal import Goal, compute_central_baseline
 from shuffledp.tasks.base import Sensitivity
 from shuffledp.tasks.counts_and_frequencies import Frequency
 from shuffledp.tasks.domain import Options

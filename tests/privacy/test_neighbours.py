@@ -13,9 +13,9 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.mean.laplace import Laplace
 from shuffledp.mechanisms.mean.witch_hat import WitchHat
 from shuffledp.numerics.positive_part import PositivePartMean
-from shuffledp.privacy import neighbours
+from shuffledp.privacy import input_pairs
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
-from shuffledp.privacy.neighbours import (
+from shuffledp.privacy.input_pairs import (
     build_attack,
     identical_neighbours,
     neighbours_from_pair,
@@ -61,13 +61,13 @@ def divergence(pair: HidingPair, users: int, epsilon: float) -> float:
 def test_fewer_classes_are_on_the_safe_side(monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
     """With 200 classes put together the divergence can only grow, at every ε and n; with many lines by little."""
     triples = random_triples(7, 200)
-    monkeypatch.setattr(neighbours, "MAX_CLASSES", 1000)
+    monkeypatch.setattr(input_pairs, "MAX_CLASSES", 1000)
     (plain,) = neighbours_from_pair(lambda: balls(triples)).blankets()
-    monkeypatch.setattr(neighbours, "MAX_CLASSES", 100)
-    monkeypatch.setattr(neighbours, "MAX_LINES", lines)
+    monkeypatch.setattr(input_pairs, "MAX_CLASSES", 100)
+    monkeypatch.setattr(input_pairs, "MAX_LINES", lines)
     (thinned,) = neighbours_from_pair(lambda: balls(triples)).blankets()
     attack = build_attack(lambda: [MessageClass(c.first, c.second, (c.first + c.second) / 2) for c in balls(triples)])
-    monkeypatch.setattr(neighbours, "MAX_CLASSES", 1000)
+    monkeypatch.setattr(input_pairs, "MAX_CLASSES", 1000)
     exact = build_attack(lambda: [MessageClass(c.first, c.second, (c.first + c.second) / 2) for c in balls(triples)])
     for users in (30, 1000):
         for epsilon in (0.0, 0.05, 0.2):

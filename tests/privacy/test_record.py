@@ -19,8 +19,8 @@ from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.numerics.intervals import precision
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.input_pairs import build_attack, neighbours_from_pair
 from shuffledp.privacy.lower_bounds import AttackCurve
-from shuffledp.privacy.neighbours import build_attack, neighbours_from_pair
 from shuffledp.privacy.random_initialization import LeastSquares, NoisyStep
 
 USERS, DELTA = 25, 1e-6

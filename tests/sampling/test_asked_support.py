@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveSpace
-from shuffledp.sampling import bits_and_subsets as combination, hashing
+from shuffledp.sampling import bits_and_subsets as combination, hash_supports
 from shuffledp.sampling.hash_supports import CIRCLES, digits_of, supports
 from shuffledp.sampling.hashing import HashMessages, best_prime, best_prime_within, is_prime
 from shuffledp.sampling.random_sources import SeededSource
@@ -55,8 +55,8 @@ def test_small_batches_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> 
         digits, values = rng.integers(0, prime, (5000, width)), rng.integers(0, prime, 5000)
         codes = rng.integers(0, prime, (30, width))
         whole = supports(digits, values, codes, prime)
-        monkeypatch.setattr(hashing, "TABLE_BYTES", 1)
-        monkeypatch.setattr(hashing, "BITS_AT_ONCE", 1024)
+        monkeypatch.setattr(hash_supports, "TABLE_BYTES", 1)
+        monkeypatch.setattr(hash_supports, "BITS_AT_ONCE", 1024)
         assert supports(digits, values, codes, prime).tolist() == whole.tolist()
         monkeypatch.undo()
 

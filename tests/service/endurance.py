@@ -19,7 +19,7 @@ from pathlib import Path
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient, post_reports
 from shuffledp.service.crypto import REPORT_LABEL, PrivateKey, build_context
-from shuffledp.service.signed_documents import BatchStatement
+from shuffledp.service.notices_and_statements import BatchStatement
 from shuffledp.service.stores import RoundState, ShufflerPaths
 from tests.collection import read_messages
 from tests.oracle import hpke

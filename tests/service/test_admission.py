@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 import shuffledp
 from shuffledp._core.validation import Bytes
 from shuffledp.service.campaign import Campaign
+from shuffledp.service.notices_and_statements import BatchStatement
 from shuffledp.service.sealing import seal_reports
-from shuffledp.service.signed_documents import BatchStatement
 from shuffledp.service.stores import RoundState
 from shuffledp.service.tokens import TOKEN_BYTES, Issuer, IssuerKey, PrivateTokens, TokenRequest
 from tests.cli import run

@@ -15,11 +15,11 @@ import pytest
 
 from shuffledp import Client
 from shuffledp.collection.message_files import Manifest
-from shuffledp.service import batch_client
-from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service import batch_receiver
+from shuffledp.service.batch_receiver import fetch_and_open
 from shuffledp.service.client import HttpClient, ShufflerResponse
+from shuffledp.service.notices_and_statements import STATEMENT_LABEL, BatchStatement
 from shuffledp.service.sealing import CampaignSealer
-from shuffledp.service.signed_documents import STATEMENT_LABEL, BatchStatement
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
 
 CAMPAIGN = create_campaign(plan_for(30))
@@ -164,7 +164,7 @@ def test_claims_that_cannot_be(
 def test_more_than_the_disk_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is said before the first byte is fetched."""
     free = namedtuple("free", "total used free")(10**9, 10**9, 2999)
-    monkeypatch.setattr(batch_client.shutil, "disk_usage", lambda _: free)
+    monkeypatch.setattr(batch_receiver.shutil, "disk_usage", lambda _: free)
     statement = record(30, 30, {"messages-00000.parquet": 3000}).sign(SHUFFLER)
     assert "3,000 more bytes, and 2,999 are free" in refused(statement, tmp_path, monkeypatch)
 
@@ -180,7 +180,7 @@ def test_parts_are_exactly_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return ShufflerResponse(200, bytes(1000)) if len(asked) == 3 else ShufflerResponse(206, bytes(1000))
 
     monkeypatch.setattr(HttpClient, "request", ask)
-    monkeypatch.setattr(batch_client, "PART_BYTES", 1000)
+    monkeypatch.setattr(batch_receiver, "PART_BYTES", 1000)
     with pytest.raises(ValueError, match="does not hand over"):
         fetch_and_open(CAMPAIGN, ANALYST, out=tmp_path / "opened")
     assert asked == [1000, 1000, 1000]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from shuffledp.ledger.ledger import Ledger
+from shuffledp.service.notices_and_statements import BatchStatement
 from shuffledp.service.rounds import RoundManager
-from shuffledp.service.signed_documents import BatchStatement
 from shuffledp.service.stores import RoundState, ShufflerPaths, SqliteStore
 from shuffledp.storage.postgres_session import PostgresSession
 from tests.collection import read_messages

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shuffledp.service import batch_client
-from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service import batch_receiver, batch_sender
+from shuffledp.service.batch_receiver import fetch_and_open
 from shuffledp.service.client import HttpClient, ShufflerResponse
 from shuffledp.service.stores import RoundState
 from shuffledp.storage import durable_files
@@ -88,7 +88,7 @@ def killed_at(owner: Any, name: str, desk: Desk, room: Path, monkeypatch: pytest
 
 def test_killed_after_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffler has deleted its copy, and all is here: that is no failure; nor is asking a third time."""
-    killed_at(batch_client.durable_files, "remove_tree", desk, tmp_path, monkeypatch)
+    killed_at(batch_sender.durable_files, "remove_tree", desk, tmp_path, monkeypatch)
     assert desk.shuffler.round().state is RoundState.HANDED_OVER
     assert desk.shuffler.turn() is RoundState.ERASED
     before = list_paths(tmp_path / "opened")
@@ -100,7 +100,7 @@ def test_killed_after_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: pyt
 
 def test_killed_before_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffler is told by the next run."""
-    killed_at(batch_client._RemoteBatch, "confirm", desk, tmp_path, monkeypatch)
+    killed_at(batch_receiver._RemoteBatch, "confirm", desk, tmp_path, monkeypatch)
     assert desk.shuffler.round().state is RoundState.FORGOTTEN
     assert received(desk, tmp_path) == USERS
     assert desk.shuffler.turn() is RoundState.ERASED
@@ -108,7 +108,7 @@ def test_killed_before_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: py
 
 def test_killed_before_it_was_opened(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it was fetched, and its time is over at the shuffler: it is opened from here."""
-    killed_at(batch_client, "open_batch", desk, tmp_path, monkeypatch)
+    killed_at(batch_receiver, "open_batch", desk, tmp_path, monkeypatch)
     desk.shuffler.turn(NOW + 3600 + 7200)
     assert desk.shuffler.round().state is RoundState.ERASED
     assert received(desk, tmp_path) == USERS
@@ -116,13 +116,13 @@ def test_killed_before_it_was_opened(desk: Desk, tmp_path: Path, monkeypatch: py
 
 def test_a_shuffler_that_cannot_be_told(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That it cannot be reached in the end does not matter: its copy has a time."""
-    real = batch_client._RemoteBatch.confirm
+    real = batch_receiver._RemoteBatch.confirm
 
     def away(self: Any, *arguments: Any) -> None:
         desk.away = True
         real(self, *arguments)
 
-    monkeypatch.setattr(batch_client._RemoteBatch, "confirm", away)
+    monkeypatch.setattr(batch_receiver._RemoteBatch, "confirm", away)
     for _ in range(2):
         assert received(desk, tmp_path) == USERS
     assert not (tmp_path / "opened.sealed").exists()
@@ -130,8 +130,8 @@ def test_a_shuffler_that_cannot_be_told(desk: Desk, tmp_path: Path, monkeypatch:
 
 def test_half_of_a_batch_that_is_deleted(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only now is it true that it was deleted."""
-    monkeypatch.setattr(batch_client, "PART_BYTES", 100)
-    parts, real = 0, batch_client._RemoteBatch._fetch_part
+    monkeypatch.setattr(batch_receiver, "PART_BYTES", 100)
+    parts, real = 0, batch_receiver._RemoteBatch._fetch_part
 
     def second_is_the_last(self: Any, *arguments: Any) -> bytes:
         nonlocal parts
@@ -141,7 +141,7 @@ def test_half_of_a_batch_that_is_deleted(desk: Desk, tmp_path: Path, monkeypatch
         return real(self, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch_client._RemoteBatch, "_fetch_part", second_is_the_last)
+        patched.setattr(batch_receiver._RemoteBatch, "_fetch_part", second_is_the_last)
         with pytest.raises(Killed):
             received(desk, tmp_path)
     desk.shuffler.turn(NOW + 3600 + 7200)

@@ -17,9 +17,9 @@ import pytest
 
 from shuffledp.service import ingest, serve as serving, server
 from shuffledp.service.browser.assets import FILES, load_static_file
+from shuffledp.service.notices_and_statements import BatchStatement, RoundNotice
 from shuffledp.service.rounds import take_due_steps
 from shuffledp.service.server import OPENAPI_DOCUMENT, ShufflerApplication
-from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import PostedReports, RoundState, SqliteStore, StoreUnavailable
 from tests.service import ANALYST, create_campaign, plan_for
 from tests.service.asgi import AsgiClient, run_application

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.service import batch_client, rounds
-from shuffledp.service.batch_client import fetch_and_open, send
+from shuffledp.service import batch_receiver, rounds
+from shuffledp.service.batch_receiver import fetch_and_open
+from shuffledp.service.batch_sender import send
 from shuffledp.service.client import HttpClient
 from shuffledp.service.crypto import ShufflerKey
 from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
@@ -276,9 +277,9 @@ def test_an_operator_sees_where_rounds_stand(tmp_path: Path, monkeypatch: pytest
 
 def test_why_there_is_no_batch() -> None:
     """In words: the analyst need not know what states are called."""
-    assert "open until 2027-01-15 08:00 UTC; try again" in batch_client._describe_missing_batch(RoundState.OPEN, NOW)
+    assert "open until 2027-01-15 08:00 UTC; try again" in batch_receiver._describe_missing_batch(RoundState.OPEN, NOW)
     for state in RoundState:
-        assert "{" not in batch_client._describe_missing_batch(state, NOW)
+        assert "{" not in batch_receiver._describe_missing_batch(state, NOW)
 
 
 def test_slips_in_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

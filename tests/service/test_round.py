@@ -21,12 +21,12 @@ from shuffledp.collection.message_files import Manifest
 from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger, RoundTaken
 from shuffledp.service import crypto, rounds
-from shuffledp.service.batch_client import receive
+from shuffledp.service.batch_receiver import receive
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORT_LABEL, build_context
+from shuffledp.service.notices_and_statements import BatchStatement, RoundNotice
 from shuffledp.service.rounds import RoundManager
 from shuffledp.service.sealing import CampaignSealer, seal_reports
-from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, PostedReports, Round, RoundState, ShufflerPaths
 from shuffledp.storage import durable_files
 from tests.collection import read_messages

@@ -13,7 +13,7 @@ from shuffledp import CancellingNoise, Plan, collection, tasks
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import USERS, BatchSpec, Manifest
 from shuffledp.ledger.ledger import Ledger
-from shuffledp.service.batch_client import receive
+from shuffledp.service.batch_receiver import receive
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import AnalystKey
 from shuffledp.service.sealing import CampaignSealer

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from shuffledp.service.crypto import MESSAGE_LABEL, PrivateKey, build_context
+from shuffledp.service.notices_and_statements import BatchStatement, RoundNotice
 from shuffledp.service.sealing import seal_reports
-from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from tests.collection import read_messages
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import Client
-from shuffledp.service.batch_client import fetch_and_open, send
+from shuffledp.service.batch_receiver import fetch_and_open
+from shuffledp.service.batch_sender import send
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient
 from tests.cli import run

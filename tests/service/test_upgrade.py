@@ -14,15 +14,15 @@ import pytest
 from shuffledp import collection
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.service import serve
-from shuffledp.service.batch_client import receive
+from shuffledp.service.batch_receiver import receive
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import Wallet
 from shuffledp.service.crypto import AnalystKey
+from shuffledp.service.notices_and_statements import RoundNotice
 from shuffledp.service.rounds import RoundManager
 from shuffledp.service.sealing import seal_reports
-from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.service.stores import IngestNode, PostedReports, RoundState, ShufflerPaths, Store, StoreUnavailable
-from shuffledp.storage.schema import NewerSchema
+from shuffledp.storage.migrations import NewerSchema
 from tests.collection import read_messages
 from tests.version_0_1_0 import NOW, WINDOW, OldFiles
 

@@ -20,7 +20,8 @@ from shuffledp.bounds.participation import Participation
 from shuffledp.planning.simulation import SearchOutcome
 from shuffledp.sampling.prefix_codes import ConcatenatedTexts, NumberCode, TextCode
 from shuffledp.tasks import HeavyHitters, HittersAtOnce, Needs
-from shuffledp.tasks.heavy_hitters_search import PrefixCandidates, SearchLaw, SortedValues
+from shuffledp.tasks.heavy_hitters_design import SearchLaw
+from shuffledp.tasks.heavy_hitters_search import PrefixCandidates, SortedValues
 from tests.cli import run
 
 # --- candidates -------------------------------------------------------------------------------------------------------

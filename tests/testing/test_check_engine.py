@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.engine import EmbeddedEngine, create_engine

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.testing import CheckResult, ConformanceError, check_mechanism, statistical_checks
 from shuffledp.testing._mechanism_case import MechanismCase
-from shuffledp.testing.conformance import CHECKS
+from shuffledp.testing.estimate_checks import without_a_table_the_estimate_has_the_stated_mean_and_variance
 from shuffledp.testing.mechanism_checks import (
     without_a_table_it_is_refused,
     without_a_table_the_parameters_keep_the_promise,
 )
+from shuffledp.testing.mechanisms import CHECKS
 from shuffledp.testing.statistical_checks import (
     chi_square,
     relative_entropy,
     relative_entropy_limit,
     the_messages_follow_the_table,
-    without_a_table_the_estimate_has_the_stated_mean_and_variance,
 )
 from tests import brute_force_cache
 from tests.testing.broken_mechanisms import BROKEN_MECHANISMS, Good, TooLikely

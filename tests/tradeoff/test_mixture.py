@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from research.reproduction import f_dp
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff, lowest
 from shuffledp.privacy.tradeoff_mixtures import (
     advanced_joint_concavity,

@@ -1,4 +1,4 @@
-"""Formatting of numbers, guarantees (rounded up), attacks (rounded down), JSON and printed results."""
+"""Formatting of numbers, guarantees (rounded up), attacks (rounded down), JSON, and escaped text."""
 
 from __future__ import annotations
 

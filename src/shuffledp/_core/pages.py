@@ -10,9 +10,9 @@ from html import escape
 from pathlib import Path
 
 from shuffledp._core import formatting
-from shuffledp._core.base_classes import Row
+from shuffledp._core.argument_references import Argument
 from shuffledp._core.errors import InvalidArgument
-from shuffledp._core.phrases import Argument
+from shuffledp._core.results_and_value_objects import Row
 
 REPORT_SUFFIXES = (".md", ".html")
 PAGE_STYLE = (

@@ -18,8 +18,8 @@ from shuffledp.bounds.mixed_populations import Crowd, CrowdCurve, crowd_curve
 from shuffledp.bounds.registry import BOUNDS, BOUNDS_BY_NAME, check_bound_names, evaluate_bound
 from shuffledp.privacy.aggregate_noise import AggregateNoiseAttack
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.input_pairs import Neighbours
 from shuffledp.privacy.lower_bounds import Attack, AttackCurve
-from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, Randomizer
 
 MAX_USERS = 10**18

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from flint import arb
 
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.clones import local_ratio
 from shuffledp.bounds.tail_truncation import has_tails, tail_curve

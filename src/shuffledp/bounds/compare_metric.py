@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.metric_amplification import AmplifiedMetric, all_amplifications
 from shuffledp.numerics.intervals import precision
 from shuffledp.privacy.curve import BoundValue

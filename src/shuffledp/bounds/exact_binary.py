@@ -14,8 +14,8 @@ from flint import acb, arb, arb_poly, ctx
 
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
+from shuffledp.bounds.all_datasets import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from shuffledp.bounds.base import Bound, EvaluationCost
-from shuffledp.bounds.worst_dataset import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.numerics.roots import invert

@@ -11,8 +11,8 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import Progress, ValueObject
 from shuffledp._core.errors import NumericalError
+from shuffledp._core.results_and_value_objects import Progress, ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.metric_amplification import Amplification, MetricVariationRatio, PairDistanceArrays, clone_sums
 from shuffledp.numerics.intervals import precision, round_up

@@ -18,12 +18,12 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
+from shuffledp.bounds.all_datasets import MIN_OTHERS, WorstDatasetCurve
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.metric_noise import AnyNoise, MetricNoise
+from shuffledp.bounds.metric_total_variation import AnyNoise, MetricNoise
 from shuffledp.bounds.registry import QUICK_EFFORT
-from shuffledp.bounds.worst_dataset import MIN_OTHERS, WorstDatasetCurve
 from shuffledp.numerics.contour_integral import log_positive_part_means
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import Indices, find_crossings

@@ -26,11 +26,11 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
+from shuffledp.bounds.all_datasets import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
 from shuffledp.bounds.pointwise_minimum import BestCurve, join_sources
 from shuffledp.bounds.registry import best_curve
-from shuffledp.bounds.worst_dataset import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
 from shuffledp.numerics.contour_integral import phase_factors
 from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
 from shuffledp.numerics.intervals import precision

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
+from shuffledp.bounds.all_datasets import WorstDatasetBound
 from shuffledp.bounds.base import Bound, EvaluationCost
 from shuffledp.bounds.blanket import (
     BlanketBennettBound,
@@ -37,7 +38,6 @@ from shuffledp.bounds.variation_ratio import (
     PublishedVariationRatioBound,
     VariationRatioBound,
 )
-from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import HasAggregateLoss, HasParts, HasQuickForm, Randomizer

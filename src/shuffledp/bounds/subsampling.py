@@ -23,7 +23,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.amplify import BoundChoice, amplify

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import PrintableResult, Row
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import PrintableResult, Row
 from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.participation import Participation, parse_rate
 from shuffledp.calibration.targets import CALIBRATE, CurveTarget, Excess, Target, TargetValue

@@ -11,10 +11,10 @@ import typer
 from shuffledp._core import plotting, validation
 from shuffledp._core.formatting import format_exact, format_json, format_settings
 from shuffledp.bounds.amplify import bound_names, restrict_to_inputs
-from shuffledp.bounds.compare import AXES, LOCAL_EPSILON, USERS, Sweep, sweep
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
 from shuffledp.bounds.pointwise_minimum import BEST_BOUND_NAME as BEST
 from shuffledp.bounds.registry import FULL_EFFORT, QUICK_EFFORT
+from shuffledp.bounds.sweep import AXES, LOCAL_EPSILON, USERS, Sweep, sweep
 from shuffledp.certificates.certify import certify
 from shuffledp.certificates.claim import Claim
 from shuffledp.cli import options, output

@@ -16,9 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from shuffledp._core import __version__
+from shuffledp._core.argument_references import ArgumentWriter, write_option
 from shuffledp._core.errors import ShuffledpError, error_phrase
 from shuffledp._core.formatting import escape_line
-from shuffledp._core.phrases import ArgumentWriter, write_option
 
 # --- Repeated options ---
 
@@ -80,8 +80,8 @@ COMMAND_ENTRIES = {
     "mechanisms": CommandEntry(
         "catalogue:mechanisms_command", "List every randomizer with its task and settings; with NAME, describe one."
     ),
-    "audit": CommandEntry("catalogue:audit_command", "Test whether a randomizer keeps its local ε."),
-    "verify": CommandEntry("catalogue:verify_command", "Prove a certificate's claim by an independent route."),
+    "audit": CommandEntry("audit_and_verify:audit_command", "Test whether a randomizer keeps its local ε."),
+    "verify": CommandEntry("audit_and_verify:verify_command", "Prove a certificate's claim by an independent route."),
     "reproduce": CommandEntry(
         "research.reproduction.command:command",
         "Reproduce tables and figures of the papers: as printed, as published, as proved.",
@@ -104,10 +104,10 @@ COMMAND_ENTRIES = {
         "Run the shuffler: take sealed reports, close rounds by the clock, hand batches to the analyst.",
     ),
     "send": CommandEntry(
-        "service:send_command", "Randomize, seal and send the rows of a table, in the role of the encoder."
+        "campaign:send_command", "Randomize, seal and send the rows of a table, in the role of the encoder."
     ),
     "receive": CommandEntry(
-        "service:receive_command", "Open the sealed messages of a campaign for `estimate`, in the role of the analyst."
+        "campaign:receive_command", "Open the sealed messages of a campaign for `estimate`, in the role of the analyst."
     ),
     "demo": CommandEntry(
         "demo:demo_command",
@@ -121,8 +121,8 @@ COMMAND_ENTRIES = {
         "Open a page on this machine to explore guarantees, choose a mechanism and save its proof.",
     ),
     "metric": CommandEntry("metric:app", "Compute metric privacy, which hides nearby inputs better than distant ones."),
-    "keys": CommandEntry("service:keys_app", "Create and show the keys of analysts and shufflers."),
-    "campaign": CommandEntry("service:campaign_app", "Create campaigns, and run them at the shuffler."),
+    "keys": CommandEntry("campaign:keys_app", "Create and show the keys of analysts and shufflers."),
+    "campaign": CommandEntry("campaign:campaign_app", "Create campaigns, and run them at the shuffler."),
     "ledger": CommandEntry("ledger:app", "Show and manage privacy losses and budgets."),
 }
 

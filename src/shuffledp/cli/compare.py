@@ -15,8 +15,9 @@ from rich.text import Text
 
 from shuffledp._core import plotting
 from shuffledp._core.formatting import format_exact, format_json
-from shuffledp.bounds.compare import LOCAL_EPSILON, USERS, ComparedBound, Comparison, compare, compare_along
+from shuffledp.bounds.compare import ComparedBound, Comparison, compare
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION, Participation
+from shuffledp.bounds.sweep import LOCAL_EPSILON, USERS, compare_along
 from shuffledp.cli import amplify, options, output
 from shuffledp.cli.options import RandomizerOptions
 from shuffledp.cli.output import Console, ProgressBars, show_spinner

@@ -21,9 +21,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp._core.base_classes import Progress
 from shuffledp._core.citations import find_citations
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT, escape_terminal, to_decimal
+from shuffledp._core.results_and_value_objects import Progress
 
 
 class Console(rich_console.Console):

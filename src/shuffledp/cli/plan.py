@@ -16,7 +16,7 @@ from shuffledp.cli import options, output
 from shuffledp.cli.ledger import LedgerOption, print_warnings
 from shuffledp.cli.options import InputOptions, load_tables, parse_settings, takes_input
 from shuffledp.cli.output import Console, ProgressBars
-from shuffledp.collection.input.preview import Preview, preview
+from shuffledp.collection.input.column_profiles import Preview, preview
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning import ranking_text
 from shuffledp.planning.goal import LOCAL

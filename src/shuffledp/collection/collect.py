@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, ShuffledpError, error_phrase
-from shuffledp._core.phrases import Argument, phrase
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine
 from shuffledp.collection.estimate_tables import (
@@ -35,10 +35,11 @@ from shuffledp.collection.estimate_tables import (
     OptionSelection,
 )
 from shuffledp.collection.input.base import Table, is_address, is_spark_frame
-from shuffledp.collection.input.tables import SampledTable, check_column_names, open_input, prepare_table
-from shuffledp.collection.job import JOB_FILE, MESSAGES_DIRECTORY, REPORT_FILE, Job, JobArguments
+from shuffledp.collection.input.table_views import SampledTable
+from shuffledp.collection.input.tables import check_column_names, open_input, prepare_table
 from shuffledp.collection.message_files import BatchSpec
 from shuffledp.collection.report import NEXT_PLAN_FILE, ONE_PARTY_TEXT, Report
+from shuffledp.collection.resumable_job import JOB_FILE, MESSAGES_DIRECTORY, REPORT_FILE, Job, JobArguments
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.ledger.storage import LedgerAddress, parse_location

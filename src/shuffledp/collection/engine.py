@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument, ShuffledpError
-from shuffledp._core.phrases import Argument, phrase
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
 from shuffledp.collection.input.base import Table, rechunk

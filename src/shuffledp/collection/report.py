@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp._core import plotting, validation
-from shuffledp._core.base_classes import PrintableResult
 from shuffledp._core.citations import find_citations
 from shuffledp._core.formatting import (
     GUARANTEE_DIGITS,
@@ -28,6 +27,7 @@ from shuffledp._core.formatting import (
     format_settings,
 )
 from shuffledp._core.pages import format_table
+from shuffledp._core.results_and_value_objects import PrintableResult
 from shuffledp.bounds.metric_amplification import MetricVariationRatio
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.certificates.claim import Claim
@@ -45,7 +45,7 @@ from shuffledp.collection.estimate_tables import (
     write_estimates,
 )
 from shuffledp.collection.input.base import RowCount
-from shuffledp.collection.job import REPORT_FILE
+from shuffledp.collection.resumable_job import REPORT_FILE
 from shuffledp.ledger.entries_and_budgets import BudgetStatus
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.mechanisms.base.estimator import Estimate

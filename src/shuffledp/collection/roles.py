@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument
-from shuffledp._core.phrases import Argument, phrase
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, continual_release, message_files
 from shuffledp.collection.continual_release import Calendar
 from shuffledp.collection.engine import EmbeddedEngine, report_progress
 from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
-from shuffledp.collection.input.tables import SampledTable, check_column_names, open_input, prepare_table
+from shuffledp.collection.input.table_views import SampledTable
+from shuffledp.collection.input.tables import check_column_names, open_input, prepare_table
 from shuffledp.collection.message_files import (
     SHUFFLER,
     BatchSpec,

@@ -1,4 +1,4 @@
-"""The JSON requests of the page, the code that it shows for them, and their OpenAPI description.
+"""The JSON requests of the page, and their OpenAPI description.
 
 Each request becomes one command with its options, so that page and command line give the same numbers. Only the options
 listed here are accepted. A file that a command reads is sent as text and written under a fixed name into the command's

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from shuffledp.bounds.compare import LOCAL_EPSILON, USERS
+from shuffledp.bounds.sweep import LOCAL_EPSILON, USERS
 from shuffledp.explorer.requests import CATEGORIES_FILE, TABLE_FILE, TASK_NUMBERS, CommandRequest
 from shuffledp.mechanisms import catalogue
 

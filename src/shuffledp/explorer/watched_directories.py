@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core.errors import ShuffledpError
-from shuffledp.collection.job import REPORT_FILE, Job
+from shuffledp.collection.resumable_job import REPORT_FILE, Job
 from shuffledp.planning.plan import Plan
 from shuffledp.service.server import describe_round
 from shuffledp.service.stores import AcceptedCampaign, ShufflerPaths, Store

@@ -1,4 +1,4 @@
-"""The hash chain of a ledger: each event's hash covers all events before it, so that no event can be altered unnoticed."""
+"""The hash chain of a ledger: the hash of each event covers all events before it, so that a change is noticed."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from shuffledp._core import __version__, validation
+from shuffledp._core.argument_references import Phrase, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument
-from shuffledp._core.phrases import Phrase, phrase
 from shuffledp.ledger import entries_and_budgets
 from shuffledp.ledger.entries_and_budgets import (
     DATE_LENGTH,

@@ -24,8 +24,8 @@ from shuffledp.ledger.hash_chain import (
     verify_events,
 )
 from shuffledp.storage import durable_files
+from shuffledp.storage.migrations import Execute, PostgresSchema, SqliteSchema
 from shuffledp.storage.postgres_session import URL_SCHEMES, PostgresSession
-from shuffledp.storage.schema import Execute, PostgresSchema, SqliteSchema
 
 # --- SQLite, for one machine ---
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.mechanisms.base.encoding import Encoding
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, Sender

@@ -1,4 +1,4 @@
-"""Mechanisms of your own, from a table of probabilities or a density, and the base class of table mechanisms."""
+"""Mechanisms of your own, from a table of probabilities or a density."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import NotApplicable, NumericalError
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism

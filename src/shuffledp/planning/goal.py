@@ -1,4 +1,4 @@
-"""The target and the limits of a plan, and the error of a trusted curator for the same target."""
+"""``Goal``: the task, users and privacy target of a plan, its limits, and the error of a trusted curator."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from shuffledp._core import validation
 from shuffledp._core.formatting import format_average
 from shuffledp.bounds.participation import Participation
@@ -14,14 +16,15 @@ from shuffledp.bounds.registry import QUICK_EFFORT, check_effort
 from shuffledp.calibration.targets import Target
 from shuffledp.mechanisms import catalogue, plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.planning.central_baseline import CentralBaseline, compute_central_baseline
+from shuffledp.numerics.roots import find_crossing
 from shuffledp.planning.plan import PairTargets, check_honest_users
 from shuffledp.privacy.curve import MAX_EPSILON
 from shuffledp.privacy.metric_space import DistanceMatrix
-from shuffledp.tasks.base import Needs, Task
+from shuffledp.privacy.tradeoff import gaussian_delta
+from shuffledp.tasks.base import Needs, Sensitivity, Task
 from shuffledp.tasks.domain import PLAN_PREFIX
 
-# --- Error in the central model ---
+# --- Limits ---
 
 
 MAX_DELTA = 0.5
@@ -195,3 +198,41 @@ class Goal:
         name = catalogue.canonical_name(name)
         wrappers, inner = catalogue.split_wrappers(name)
         return [(name, kind) for known, kind in self.usable_mechanisms() if known == (inner if wrappers else name)]
+
+
+# --- Error of a trusted curator ---
+
+MIN_GAUSSIAN_DISTANCE, MAX_GAUSSIAN_DISTANCE = 1e-9, 1e3
+"""Range of the search for the distance between two unit normals."""
+
+
+@dataclass(frozen=True)
+class CentralBaseline:
+    """The standard error of each component if a trusted curator adds noise to the exact result."""
+
+    standard_error: float
+    noise: str
+    """The kind of noise."""
+
+
+def compute_central_baseline(sensitivity: Sensitivity, target: Target, rounds: int) -> CentralBaseline:
+    """Returns the error of Laplace or Gaussian noise, whichever is smaller, for the same target over all rounds.
+
+    Theorem: Laplace mechanism, scale Δ₁·rounds/ε; Gaussian mechanism, the smallest σ whose exact privacy curve meets
+        the target, where rounds add up to a distance √rounds·Δ₂/σ.
+    Returns: floats, for comparison only.
+    """
+    laplace = math.sqrt(2.0) * sensitivity.l1 * rounds / target.epsilon
+    gaussian = sensitivity.l2 * math.sqrt(rounds) / _gaussian_distance(target)
+    return CentralBaseline(laplace, "Laplace") if laplace <= gaussian else CentralBaseline(gaussian, "Gaussian")
+
+
+def _gaussian_distance(target: Target) -> float:
+    """Returns the largest μ for which two unit normals μ apart are within the target."""
+
+    def excess(log_distance: float) -> float:
+        delta = float(gaussian_delta(np.array(math.exp(log_distance)), target.epsilon))
+        return math.log(delta / target.delta) if delta > 0 else -math.inf
+
+    found = find_crossing(excess, math.log(MIN_GAUSSIAN_DISTANCE), math.log(MAX_GAUSSIAN_DISTANCE), absolute=1e-12)
+    return math.exp(found.below)

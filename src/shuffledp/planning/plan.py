@@ -33,10 +33,10 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core import __version__, validation
-from shuffledp._core.base_classes import PrintableResult, ValueObject
+from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import NotApplicable, error_phrase
 from shuffledp._core.formatting import format_average, format_exact, format_rounded_up, format_settings
-from shuffledp._core.phrases import phrase
+from shuffledp._core.results_and_value_objects import PrintableResult, ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.local_metric_solver import PairProofs

@@ -1,4 +1,4 @@
-"""Planning: the mechanism and settings that meet a privacy target with the smallest error."""
+"""``plan``: calibrates every mechanism of a task to a target, and ranks those that meet it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.registry import QUICK_EFFORT, check_effort
 from shuffledp.calibration.targets import Target

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shuffledp._core import plotting, validation
-from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import format_exact, format_html_table
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.bounds.registry import FULL_EFFORT
 from shuffledp.mechanisms import catalogue

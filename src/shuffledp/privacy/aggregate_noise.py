@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.formatting import format_rounded_up
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up

@@ -18,7 +18,6 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from shuffledp._core import plotting, validation
-from shuffledp._core.base_classes import PrintableResult, Row, ValueObject
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import (
     format_epsilon,
@@ -29,6 +28,7 @@ from shuffledp._core.formatting import (
     format_slack,
     yes_or_no,
 )
+from shuffledp._core.results_and_value_objects import PrintableResult, Row, ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up

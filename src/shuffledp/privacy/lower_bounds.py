@@ -9,7 +9,7 @@ from functools import cached_property
 
 from flint import fmpq
 
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import DecreasingFunction, invert

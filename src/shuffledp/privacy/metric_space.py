@@ -1,8 +1,7 @@
 """Metric spaces of inputs whose distances are privacy budgets: distance matrices, segments and boxes.
 
 A local randomizer is private for a distance D if the laws of its message for a and b differ by a factor of at most
-e^D(a,b), for every two inputs. Bounds grow with every distance, so all numbers here are rounded up. ``Neighbours``
-holds what a metric mechanism offers to a bound for one pair of inputs, or for all near pairs.
+e^D(a,b), for every two inputs. Bounds grow with every distance, so all numbers here are rounded up.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.intervals import precision, round_up
 

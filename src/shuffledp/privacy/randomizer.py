@@ -19,7 +19,7 @@ from shuffledp._core.errors import NotApplicable
 if TYPE_CHECKING:
     from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss
     from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers
-    from shuffledp.privacy.neighbours import Neighbours
+    from shuffledp.privacy.input_pairs import Neighbours
     from shuffledp.privacy.variation_ratio import VariationRatio
 
 MISSPELLING_SIMILARITY = 0.85

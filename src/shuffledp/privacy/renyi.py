@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.privacy_loss import ROUNDING, LossMoments
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.intervals import betainc, precision
 from shuffledp.privacy.dominating_pairs import HidingPair

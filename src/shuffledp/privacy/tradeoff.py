@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable, NumericalError
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.numerics.convolution import lower_convex_hull
 from shuffledp.numerics.intervals import log_ndtr, ndtr, ndtri

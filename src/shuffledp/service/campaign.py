@@ -1,4 +1,4 @@
-"""Campaigns: a plan with the analyst, the shuffler and the timing of its rounds; also signed notices and sealing.
+"""Campaigns: a plan with the analyst, the shuffler and the timing of its rounds.
 
 A campaign is a JSON document in canonical form (sorted keys, no spaces). Its id is a SHA-256 of these bytes, so all
 parties that know the id, or have the file, act on the same promises::
@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from shuffledp._core import validation
+from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument, error_phrase
-from shuffledp._core.phrases import phrase
 from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.service.crypto import (
     ENVELOPE_OVERHEAD_BYTES,
@@ -496,9 +496,3 @@ def _is_hex(text: str, length: int) -> bool:
         return bytes.fromhex(text).hex() == text and len(text) == 2 * length
     except ValueError:
         return False
-
-
-# --- Documents that the shuffler signs ---
-
-MAX_NOTICE_BYTES, MAX_STATEMENT_BYTES = 1 << 16, 1 << 20
-"""Maximum sizes in bytes."""

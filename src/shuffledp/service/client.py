@@ -28,10 +28,10 @@ from shuffledp._core import validation
 from shuffledp._core.errors import GuaranteeTooWeak, ShuffledpError
 from shuffledp._core.formatting import format_rounded_up
 from shuffledp._core.validation import Bytes
-from shuffledp.service.campaign import MAX_NOTICE_BYTES, Campaign
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
+from shuffledp.service.notices_and_statements import MAX_NOTICE_BYTES, RoundNotice
 from shuffledp.service.sealing import seal_reports
-from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.storage import durable_files
 
 # --- HTTP requests to the shuffler ---

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Array
 from shuffledp.collection.message_files import Manifest
 from shuffledp.collection.report import Report
 from shuffledp.collection.roles import estimate
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
-from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service.batch_receiver import fetch_and_open
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient, fetch_open_round, post_reports
 from shuffledp.service.crypto import AnalystKey, ShufflerKey
+from shuffledp.service.notices_and_statements import RoundNotice
 from shuffledp.service.rounds import RoundManager
 from shuffledp.service.sealing import seal_reports
-from shuffledp.service.signed_documents import RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, ShufflerPaths
 
 ERROR_PREFIX = "demo"

@@ -1,4 +1,4 @@
-"""The life of a round: mixing, the steps from open to erased, the shuffler's log, and the thread that takes the steps.
+"""The life of a round: mixing, the steps from open to erased, the thread that takes them, the clock and the log.
 
 Each step is idempotent: if it is interrupted, it is repeated with the same result::
 
@@ -43,15 +43,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shuffledp._core.argument_references import write_option
 from shuffledp._core.errors import ShuffledpError, error_phrase
-from shuffledp._core.phrases import write_option
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORT_LABEL, EnvelopeOpener, PrivateKey, build_context
+from shuffledp.service.notices_and_statements import BatchStatement, RoundNotice
 from shuffledp.service.sealing import CampaignSealer
-from shuffledp.service.signed_documents import BatchStatement, RoundNotice
 from shuffledp.service.stores import AcceptedCampaign, Round, RoundState, ShufflerPaths, Store
 from shuffledp.service.tokens import Admission
 from shuffledp.storage import durable_files

@@ -20,7 +20,7 @@ from shuffledp.storage import sorting
 
 if TYPE_CHECKING:
     from shuffledp.planning.plan import Plan
-    from shuffledp.service.signed_documents import RoundNotice
+    from shuffledp.service.notices_and_statements import RoundNotice
 from shuffledp.service.campaign import Campaign
 
 IDENTITY_LABEL = b"shuffledp v1 sealed messages\0"

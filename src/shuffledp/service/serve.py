@@ -28,7 +28,7 @@ from shuffledp.service.server import (
     ShufflerApplication,
 )
 from shuffledp.service.stores import IngestNode, RoundState, ShufflerPaths, Store, StoreUnavailable
-from shuffledp.storage.schema import NewerSchema
+from shuffledp.storage.migrations import NewerSchema
 
 # --- Metrics ---
 

@@ -32,8 +32,8 @@ from shuffledp.service.ingest import (
     extra_response_headers,
     format_problem,
 )
+from shuffledp.service.notices_and_statements import BatchStatement
 from shuffledp.service.rounds import RoundScheduler
-from shuffledp.service.signed_documents import BatchStatement
 from shuffledp.service.stores import IngestNode, Round, RoundState, ShufflerPaths, Store, StoreUnavailable
 
 if TYPE_CHECKING:

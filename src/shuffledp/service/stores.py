@@ -36,14 +36,14 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument, ShuffledpError
-from shuffledp._core.phrases import phrase
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, PrivateKey, ShufflerKey
 from shuffledp.storage import durable_files
 from shuffledp.storage.durable_files import OWNER_ONLY
+from shuffledp.storage.migrations import Execute, NewerSchema, PostgresSchema, SqliteSchema
 from shuffledp.storage.postgres_session import URL_SCHEMES, PostgresSession
-from shuffledp.storage.schema import Execute, NewerSchema, PostgresSchema, SqliteSchema
 
 # --- Interface of stores ---
 

@@ -19,8 +19,8 @@ from shuffledp._core.validation import Integers
 from shuffledp.collection import message_files
 from shuffledp.collection.engine import EngineError
 from shuffledp.collection.message_files import MANIFEST_NAME, BatchSpec, Manifest, read_manifest_fields
-from shuffledp.spark import exact_shuffle
-from shuffledp.spark.exact_shuffle import FileLayout
+from shuffledp.spark import sorted_shuffle
+from shuffledp.spark.sorted_shuffle import FileLayout
 from shuffledp.storage.durable_files import UNFINISHED_SUFFIX
 
 if TYPE_CHECKING:
@@ -152,15 +152,15 @@ def _write_counted(
     files: FileSystem, messages: DataFrame, width: int, directory: str
 ) -> tuple[list[tuple[str, int, str]], Integers]:
     """Writes files of messages of one or two bytes."""
-    counts = exact_shuffle.count_each_message(messages, width)
+    counts = sorted_shuffle.count_each_message(messages, width)
     _write_parquet(
         files,
-        exact_shuffle.order_counts(files.session, counts, width, _rows_per_file(width)),
+        sorted_shuffle.order_counts(files.session, counts, width, _rows_per_file(width)),
         width,
         int(counts.sum()),
         directory,
     )
-    digests, found = exact_shuffle.verify_files(files.session.read.parquet(directory), width)
+    digests, found = sorted_shuffle.verify_files(files.session.read.parquet(directory), width)
     if (found != counts).any():
         raise EngineError("collect: expected the messages that were counted in their files, got others.")
     return digests, found
@@ -169,7 +169,7 @@ def _write_counted(
 def _write_wide(files: FileSystem, messages: DataFrame, width: int, directory: str) -> list[tuple[str, int, str]]:
     """Writes files of wide messages."""
     layout = FileLayout.from_messages(messages, width, _rows_per_file(width))
-    _write_parquet(files, exact_shuffle.order_messages(messages, layout), width, layout.message_count, directory)
+    _write_parquet(files, sorted_shuffle.order_messages(messages, layout), width, layout.message_count, directory)
     digests = _compute_digests(files.session, directory, width)
     found = sum(own for _, own, _ in digests)
     if found != layout.message_count:
@@ -219,7 +219,7 @@ def _compute_digests(session: SparkSession, directory: str, width: int) -> list[
     try:
         for name, value in WHOLE_FILE_SETTINGS.items():
             session.conf.set(name, value)
-        return exact_shuffle.compute_digests(session.read.parquet(directory), width)
+        return sorted_shuffle.compute_digests(session.read.parquet(directory), width)
     finally:
         for name, previous in before.items():
             session.conf.set(name, str(previous))

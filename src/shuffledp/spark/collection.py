@@ -14,24 +14,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, NotApplicable
-from shuffledp._core.phrases import Argument, phrase
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.estimate_tables import DEFAULT_CONFIDENCE, EstimateOptions, OptionSelection
 from shuffledp.collection.input.base import is_address, is_spark_frame
 from shuffledp.collection.input.tables import check_column_names
-from shuffledp.collection.job import REPORT_FILE, Job
 from shuffledp.collection.message_files import SHUFFLER, find_noise_party
 from shuffledp.collection.report import SEPARATE_ROLES_TEXT, Report
+from shuffledp.collection.resumable_job import REPORT_FILE, Job
 from shuffledp.ledger.guarantee import Guarantee
 from shuffledp.ledger.ledger import choose_round
 from shuffledp.ledger.storage import parse_location
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
-from shuffledp.spark import exact_shuffle, secure_session as spark_session, worker_tasks
+from shuffledp.spark import secure_session as spark_session, sorted_shuffle, worker_tasks
 from shuffledp.spark.cluster_files import FileSystem
 from shuffledp.spark.deterministic_rows import quote_name
 from shuffledp.spark.engine import Spark
@@ -265,7 +265,7 @@ def shuffle(frame: DataFrame, plan: PlanOrPath | None = None) -> DataFrame:
     messages, adds_noise = frame.select(message_files.MESSAGE_COLUMN, COUNT_COLUMN), label["noise"] == SHUFFLER
     if adds_noise:
         messages = messages.union(_draw_noise(frame, label, plan))
-    shuffled = exact_shuffle.shuffle_messages(messages, label["width"])
+    shuffled = sorted_shuffle.shuffle_messages(messages, label["width"])
     # Newly drawn noise makes another release, whose digest nobody knows before it is computed.
     digest = os.urandom(KEY_BYTES).hex() if adds_noise else ""
     message_files.record_shuffle("shuffle", label["plan"], bundles, digest, drawn=adds_noise)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic
@@ -27,15 +27,15 @@ from shuffledp.collection.engine import Engine, EngineError, report_progress
 from shuffledp.collection.input import files as listing
 from shuffledp.collection.input.base import Table, rechunk
 from shuffledp.collection.input.files import FileTable, build_row_count_error
-from shuffledp.collection.job import MESSAGES_DIRECTORY, REPORT_FILE, input_directory
 from shuffledp.collection.message_files import BatchSpec, Manifest
+from shuffledp.collection.resumable_job import MESSAGES_DIRECTORY, REPORT_FILE, input_directory
 from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.spark import cluster_files as cluster_file, exact_shuffle, secure_session as spark_session, worker_tasks
+from shuffledp.spark import cluster_files as cluster_file, secure_session as spark_session, sorted_shuffle, worker_tasks
 from shuffledp.spark.cluster_files import ClusterManifest, FileSystem, is_cluster_manifest
-from shuffledp.spark.exact_shuffle import FileLayout
 from shuffledp.spark.input_frames import FrameTable
 from shuffledp.spark.secure_session import convert_spark_errors
+from shuffledp.spark.sorted_shuffle import FileLayout
 from shuffledp.spark.worker_tasks import decode_numbers
 from shuffledp.storage import durable_files
 from shuffledp.tasks.column_reader import ColumnReader, Tally
@@ -272,7 +272,7 @@ class Spark(Engine):
                 manifest.write(unfinished)
             elif spec.width <= message_files.MAX_COUNTED_BYTES:
                 manifest = message_files.write_shuffled(
-                    message_files.expand_counts(exact_shuffle.count_each_message(messages, spec.width), spec.width),
+                    message_files.expand_counts(sorted_shuffle.count_each_message(messages, spec.width), spec.width),
                     spec,
                     unfinished,
                 )
@@ -280,7 +280,7 @@ class Spark(Engine):
                 layout = FileLayout.from_messages(
                     messages, spec.width, message_files.group_rows(spec.width) * message_files.GROUPS_PER_FILE
                 )
-                exact_shuffle.write_files(messages, layout, unfinished)
+                sorted_shuffle.write_files(messages, layout, unfinished)
                 manifest = message_files.write_manifest(spec, unfinished)
             if not spec.allows_total_messages(manifest.messages):
                 raise EngineError(f"collect: expected {spec.messages} messages to shuffle, got {manifest.messages}.")
@@ -385,7 +385,7 @@ class Spark(Engine):
             else:
                 written = self.session.read.parquet(where)
                 few = width <= message_files.MAX_COUNTED_BYTES
-                counted = exact_shuffle.count_distinct_messages(written) if few else _combine_files(written, width)
+                counted = sorted_shuffle.count_distinct_messages(written) if few else _combine_files(written, width)
                 total = worker_tasks.sum_statistics(counted, mechanism, estimator)
         if total is None:
             raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
@@ -514,5 +514,5 @@ def _accumulate_counts(
 ) -> AccumulatedStatistic | None:
     """Returns the statistic of messages with these counts."""
     occurring = np.flatnonzero(counts)
-    wire = exact_shuffle.encode_numbers(occurring, mechanism.message_bytes)
+    wire = sorted_shuffle.encode_numbers(occurring, mechanism.message_bytes)
     return worker_tasks.accumulate_counts(mechanism, estimator, wire, counts[occurring]) if len(occurring) else None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.errors import install_hint
-from shuffledp.storage.schema import Execute
+from shuffledp.storage.migrations import Execute
 
 if TYPE_CHECKING:
     import psycopg

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
-from shuffledp._core.phrases import Argument, phrase
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism

@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
+from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
-from shuffledp._core.phrases import phrase
 from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDummiesEstimator
 from shuffledp.sampling.hashing import assign_buckets
 from shuffledp.sampling.prefix_codes import BitCode, first_bits
-from shuffledp.tasks import heavy_hitters_search
+from shuffledp.tasks import heavy_hitters_design
 from shuffledp.tasks.base import Needs, Quantity, Sensitivity, Task, count_shape
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions, Values
+from shuffledp.tasks.heavy_hitters_design import CONFIRMING_TABLES, BucketBackground, SearchLaw, SearchRequirements
 from shuffledp.tasks.heavy_hitters_search import (
-    CONFIRMING_TABLES,
-    BucketBackground,
     OpenDomain,
     PrefixCandidates,
-    SearchLaw,
-    SearchRequirements,
     SearchSimulation,
     SimulatedUsers,
     ValueSearch,
@@ -64,7 +61,7 @@ class SearchTask(Task, ValueSearch):
         reach = validation.count(TASK_PREFIX, "reach", domain.default_reach if reach is None else reach)
         object.__setattr__(self, "open_domain", domain)
         object.__setattr__(self, "reach", min(reach, domain.max_code_bits))
-        most = heavy_hitters_search.ROOM_CHOICES[-1]
+        most = heavy_hitters_design.ROOM_CHOICES[-1]
         object.__setattr__(self, "room", validation.count(TASK_PREFIX, "room", room, at_least=2, at_most=most))
 
     @property
@@ -88,7 +85,7 @@ class SearchTask(Task, ValueSearch):
             needs: The privacy target and the users.
             mean: About how many dummies hide each option.
         """
-        bits = heavy_hitters_search.DEFAULT_MAX_BITS if needs.bits is None else needs.bits
+        bits = heavy_hitters_design.DEFAULT_MAX_BITS if needs.bits is None else needs.bits
         messages = float("inf") if needs.messages is None else needs.messages
         fixed = self.open_domain.has_fixed_length
         return SearchRequirements(needs.users, needs.rounds, mean, self.reach, fixed, bits, messages, needs.by_shuffler)
@@ -185,7 +182,7 @@ class HittersAtOnce(SearchTask):
         keep: float = 1.0,
     ) -> None:
         self._set_common_settings(strings, bits, reach, room)
-        longest = heavy_hitters_search.MAX_STEP
+        longest = heavy_hitters_design.MAX_STEP
         object.__setattr__(self, "step", validation.count(TASK_PREFIX, "step", step, at_most=longest))
         object.__setattr__(self, "keep", validation.positive_finite(TASK_PREFIX, "keep", keep))
 
@@ -194,7 +191,7 @@ class HittersAtOnce(SearchTask):
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """The length in bits of the prefixes of each table; the last tables confirm and count."""
-        lengths = heavy_hitters_search.prefix_lengths(self.room, self.step, self.reach)
+        lengths = heavy_hitters_design.prefix_lengths(self.room, self.step, self.reach)
         return lengths + (self.reach,) * (CONFIRMING_TABLES + 1)
 
     @property
@@ -212,7 +209,7 @@ class HittersAtOnce(SearchTask):
                 PLAN_PREFIX, f"the task {self.name!r} has one round", hint=phrase("leave out {rounds}")
             )
         requirements = self.build_search_requirements(needs)
-        design = heavy_hitters_search.design_table_search(requirements, needs.epsilon, needs.delta)
+        design = heavy_hitters_design.design_table_search(requirements, needs.epsilon, needs.delta)
         settings: dict[str, Any] = {"room": design.room, "step": design.step, "keep": round(design.keep, 1)}
         return type(self)(**(self.constructor_arguments() | settings))
 
@@ -253,7 +250,7 @@ class HittersAtOnce(SearchTask):
     def promises(self, mechanism: Mechanism, users: int) -> dict[str, float]:
         background = self._background(mechanism, users)
         share = background.occupied_fraction(self.keep)
-        items = users / (heavy_hitters_search.ZIPF_DIVISOR * self.keep)
+        items = users / (heavy_hitters_design.ZIPF_DIVISOR * self.keep)
         growth = min(0.99, share * 2.0**self.step)
         noise = self.tables * self.room * background.mean if mechanism.message_plan.has_shuffler_noise else 0.0
         return {
@@ -370,7 +367,7 @@ SAMPLE_OPTIONS = 1024
 class HeavyHitters(SearchTask):
     """Texts or numbers that many users hold, found over several rounds without a public list.
 
-    Every value has a public binary code (``sampling/bits_and_subsets.py``). The first round counts all prefixes of some
+    Every value has a public binary code (``sampling/prefix_codes.py``). The first round counts all prefixes of some
     length, each later round those that survived, lengthened. Users whose value has none of these prefixes send an
     option of its own, which hides others like any option. A plan chooses ``room``, ``keep``, ``show`` and ``rounds``;
     each round writes the plan of the next.
@@ -472,8 +469,8 @@ class HeavyHitters(SearchTask):
     def choose_settings(self, needs: Needs) -> Task:
         if needs.rounds == 1:
             return HittersAtOnce(**self.domain.to_document(), reach=self.reach).choose_settings(needs)
-        noise = heavy_hitters_search.required_dummies(needs.epsilon, needs.delta, needs.rounds)
-        design = heavy_hitters_search.design_search(self.build_search_requirements(needs, noise))
+        noise = heavy_hitters_design.required_dummies(needs.epsilon, needs.delta, needs.rounds)
+        design = heavy_hitters_design.design_search(self.build_search_requirements(needs, noise))
         return self._replace_settings(
             room=design.room, keep=round(design.keep, 1), show=round(design.show, 1), rounds=needs.rounds
         )

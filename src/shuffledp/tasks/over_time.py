@@ -14,7 +14,7 @@ from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism, find_range_estimator
 from shuffledp.mechanisms.base.range_estimator import TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
-from shuffledp.mechanisms.dummies.poisson_histograms import fan_outs
+from shuffledp.mechanisms.dummies.poisson_tables_and_trees import fan_outs
 from shuffledp.tasks.base import (
     CONSISTENT,
     Quantity,

@@ -1,4 +1,4 @@
-"""Range queries, cumulative counts over time, and quantiles of an ordered domain."""
+"""Range queries, cumulative counts and quantiles of an ordered domain."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import PrintableResult
+from shuffledp._core.results_and_value_objects import PrintableResult
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate, KnownCovarianceEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism, find_range_estimator, supports_ranges
 from shuffledp.mechanisms.base.range_estimator import ConsistentRangeEstimator, CumulativeCounts
 from shuffledp.mechanisms.base.support_counts import SupportEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
-from shuffledp.mechanisms.dummies.poisson_histograms import fan_outs
+from shuffledp.mechanisms.dummies.poisson_tables_and_trees import fan_outs
 from shuffledp.tasks.base import (
     BINS,
     CONSISTENT,

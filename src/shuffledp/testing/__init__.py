@@ -5,5 +5,5 @@ They need no test framework; in a test, ``check_mechanism(mine)`` is one line.
 
 from shuffledp.testing._check_framework import CheckResult as CheckResult, ConformanceError as ConformanceError
 from shuffledp.testing.bounds import check_bound as check_bound
-from shuffledp.testing.conformance import check_mechanism as check_mechanism
 from shuffledp.testing.engines import check_engine as check_engine
+from shuffledp.testing.mechanisms import check_mechanism as check_mechanism

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ from fractions import Fraction
 from random import Random
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import Progress
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.table_and_density import FromTable
-from shuffledp.testing import exact_enumeration, report_enumeration
+from shuffledp.testing import exact_enumeration, multi_message_divergence
 from shuffledp.testing._check_framework import EXACT, CheckResult, Failure
-from shuffledp.testing.conformance import describe_mechanism
 from shuffledp.testing.exact_enumeration import worst_divergence
+from shuffledp.testing.mechanisms import describe_mechanism
 
 # --- Brute force ---
 
@@ -50,7 +50,7 @@ def worst_dataset_divergence(mechanism: Mechanism, users: int, ratio: Fraction) 
     """Returns the largest divergence; if users send several messages, over all reports regardless of their order."""
     table = mechanism.table()
     if mechanism.messages_per_user > 1:
-        return report_enumeration.worst_divergence(report_enumeration.report_laws(table), users, ratio)
+        return multi_message_divergence.worst_divergence(multi_message_divergence.report_laws(table), users, ratio)
     return worst_divergence(table.probabilities, users, ratio)
 
 

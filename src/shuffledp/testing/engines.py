@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.engine import Engine

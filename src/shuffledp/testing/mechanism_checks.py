@@ -20,12 +20,12 @@ from flint import arb, ctx
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
+from shuffledp.bounds.all_datasets import WorstDatasetBound
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.registry import BOUNDS, QUICK_EFFORT
-from shuffledp.bounds.worst_dataset import WorstDatasetBound
 from shuffledp.mechanisms import catalogue
 from shuffledp.privacy.randomizer import HasParts
-from shuffledp.testing import bounds, exact_enumeration, report_enumeration
+from shuffledp.testing import bounds, exact_enumeration, multi_message_divergence
 from shuffledp.testing._check_framework import EXACT, EXACT_UP_TO_ROUNDING, Check, collect_refusals, conformance_check
 from shuffledp.testing._mechanism_case import (
     BLANKET_LEVELS,
@@ -580,7 +580,9 @@ def no_bound_is_below_the_real_protocol(case: MechanismCase) -> Iterator[str]:
         curve = amplify(case.mechanism, users, effort=QUICK_EFFORT)
         for ratio in PROTOCOL_EXP_EPSILONS:
             if case.mechanism.messages_per_user > 1:
-                truth = report_enumeration.worst_divergence(report_enumeration.report_laws(case.table), users, ratio)
+                truth = multi_message_divergence.worst_divergence(
+                    multi_message_divergence.report_laws(case.table), users, ratio
+                )
             else:
                 truth = exact_enumeration.worst_divergence(rows, users, ratio)
             upper = curve.delta(math.log(float(ratio))).upper

@@ -19,7 +19,7 @@ from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.browser.recipes import build_program
 from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign
 from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, ShufflerKey, build_context
-from shuffledp.service.signed_documents import RoundNotice
+from shuffledp.service.notices_and_statements import RoundNotice
 from tests.service import ANALYST, SHUFFLER, create_campaign, plan_for
 from tests.service.browser import LARGE_MECHANISMS, MECHANISMS, plan_with
 from tests.service.browser.test_conformance import HERE, node

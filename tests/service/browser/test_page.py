@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from shuffledp import KRR, HadamardResponse, Piecewise, Plan, tasks
-from shuffledp.service.batch_client import fetch_and_open
+from shuffledp.service.batch_receiver import fetch_and_open
 from shuffledp.service.browser.assets import CONTENT_SECURITY_POLICY, MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import encode_base64url

@@ -62,7 +62,7 @@ from shuffledp.privacy.dominating_pairs import (
     OtherUsers as OtherUsers,
     exact_pair as exact_pair,
 )
-from shuffledp.privacy.neighbours import (
+from shuffledp.privacy.input_pairs import (
     Neighbours as Neighbours,
     neighbours_from_pair as neighbours_from_pair,
     neighbours_from_parameters as neighbours_from_parameters,

@@ -1,4 +1,4 @@
-"""Base classes of output laws, as bounds need them, and formulas of published protocol guarantees."""
+"""Base classes of output laws, as bounds need them; randomized bits; printed guarantees of published protocols."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.numerics.intervals import float_above, float_below, precision, round_up, to_rational

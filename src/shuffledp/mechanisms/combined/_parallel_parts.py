@@ -1,4 +1,4 @@
-"""Domains, encodings, estimators and proposal laws for several queries to the same users, of which each answers one."""
+"""Domains, encodings, estimators and proposal laws when users answer one or all of several queries."""
 
 from __future__ import annotations
 

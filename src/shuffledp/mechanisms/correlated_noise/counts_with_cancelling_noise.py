@@ -1,7 +1,7 @@
 """Cancelling noise for counts: users send their true option, and together add noise most of which cancels.
 
-First comes the exact privacy loss of this noise, then a search for its parameters, the sampler of one user's share, the
-estimator and the mechanism ``CancellingNoise``.
+Here are the sampler of one user's share, the estimator and the mechanism ``CancellingNoise``; its exact privacy loss is
+in ``cancelling_noise_loss.py``, the choice of its parameters in ``cancelling_noise_design.py``.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Array, Floats, Integers, checked
 from shuffledp.mechanisms.base.domain import RealNumber
 from shuffledp.mechanisms.base.encoding import WholeNumberEncoding

@@ -1,4 +1,4 @@
-"""Subset selection, a frequency oracle, and laws of fixed-size subsets that are likelier to meet a user's items."""
+"""Subset selection: a frequency oracle whose messages are subsets of the options, all of the same size."""
 
 from __future__ import annotations
 

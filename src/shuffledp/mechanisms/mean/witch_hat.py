@@ -41,7 +41,7 @@ from shuffledp.privacy.dominating_pairs import (
     OtherUsers,
     exact_pair,
 )
-from shuffledp.privacy.neighbours import (
+from shuffledp.privacy.input_pairs import (
     Neighbours,
     build_attack,
     identical_neighbours,

@@ -22,14 +22,14 @@ from shuffledp.mechanisms.base.table_law import TableLaw, UnitTable, UnitTriple,
 from shuffledp.mechanisms.base.table_mechanism import TableMechanism
 from shuffledp.numerics.intervals import float_above, integer_below, precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
-from shuffledp.privacy.metric_space import DistanceMatrix
-from shuffledp.privacy.neighbours import (
+from shuffledp.privacy.input_pairs import (
     Neighbours,
     build_attack,
     identical_neighbours,
     neighbours_from_pair,
     neighbours_from_parameters,
 )
+from shuffledp.privacy.metric_space import DistanceMatrix
 from shuffledp.privacy.randomizer import HasNeighbours
 
 # --- Tables on a finite space that are private for a distance, exactly ---

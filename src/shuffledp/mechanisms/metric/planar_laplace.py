@@ -30,8 +30,8 @@ from shuffledp.mechanisms.metric.exponential import (
     units_per_weight,
 )
 from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.privacy.input_pairs import Neighbours
 from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix
-from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.sampling.random_sources import RandomSource
 

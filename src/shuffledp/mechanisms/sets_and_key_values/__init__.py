@@ -1,1 +1,1 @@
-"""Set-valued mechanisms: every user holds a set of options."""
+"""Mechanisms for users who hold a set of options, or options with values."""

@@ -7,7 +7,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.crypto import PublicKey, ShufflerKey, verify_document
+from shuffledp.service.crypto import (
+    PublicKey,
+    ShufflerKey,
+    verify_document,
+)
+
+if TYPE_CHECKING:
+    pass
 
 if TYPE_CHECKING:
     from shuffledp.collection.message_files import Manifest
@@ -107,3 +114,7 @@ def _check_counts(counts: Any) -> dict[str, int]:
     if any(type(count) is not int or count < 0 for count in counts.values()):
         raise ValueError
     return dict(counts)
+
+
+MAX_NOTICE_BYTES, MAX_STATEMENT_BYTES = 1 << 16, 1 << 20
+"""Maximum sizes in bytes."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
-from shuffledp._core.phrases import Argument, phrase
 from shuffledp._core.validation import Integers
 from shuffledp.collection.input.base import Table
-from shuffledp.collection.input.tables import CompleteRowsTable, GroupedByUserTable, check_column_names, open_input
+from shuffledp.collection.input.table_views import CompleteRowsTable, GroupedByUserTable
+from shuffledp.collection.input.tables import check_column_names, open_input
 from shuffledp.tasks import value_parsing
 from shuffledp.tasks.column_reader import KEY_VALUE_SEPARATOR
 from shuffledp.tasks.counts_and_frequencies import YES_NO_VALUES

@@ -30,7 +30,7 @@ from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES
 from shuffledp.storage import durable_files
-from shuffledp.storage.schema import FIRST_VERSION, NewerSchema, check_version
+from shuffledp.storage.migrations import FIRST_VERSION, NewerSchema, check_version
 from shuffledp.tasks.column_reader import Tally
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 

@@ -1,4 +1,4 @@
-"""The worst case over all datasets of the others, by the theorem of the absent user (docs/crowds.md)."""
+"""Upper bound over all datasets of the other users, by the theorem of the absent user (docs/crowds.md)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from flint import arb
 
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NotApplicable
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound, EvaluationCost
 from shuffledp.bounds.tail_truncation import has_tails, tail_curve

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from research.reproduction.results import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
-from shuffledp._core.base_classes import Progress
+from research.reproduction.sheets_and_charts import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.base.mechanism import Mechanism

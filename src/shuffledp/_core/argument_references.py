@@ -1,4 +1,4 @@
-"""Phrases: words that refer to arguments, which each interface writes in its own way.
+"""Phrases that refer to arguments, which each interface writes in its own way.
 
 Python and the command line name arguments differently: ``resume=True`` is ``--resume``. A message that names one is a
 ``Phrase``, and the interface that shows the message writes the names. ``str()`` of a phrase is Python's wording.

@@ -1,4 +1,4 @@
-"""Privacy between two chosen inputs, for pairs of neighbours that are not any two inputs."""
+"""Privacy between two chosen inputs, or between all inputs within a distance, of a metric mechanism."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import cached_property
 
 from flint import arb, ctx, fmpq
 
-from shuffledp._core.base_classes import ValueObject
 from shuffledp._core.errors import NumericalError
+from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer

@@ -28,7 +28,8 @@ from shuffledp.cli.output import ProgressBars
 from shuffledp.cli.serve import Database, KeysDirectory
 from shuffledp.planning.plan import Plan
 from shuffledp.service import crypto
-from shuffledp.service.batch_client import fetch_and_open, receive, send
+from shuffledp.service.batch_receiver import fetch_and_open, receive
+from shuffledp.service.batch_sender import send
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, AnalystKey, ShufflerKey, decode_base64url

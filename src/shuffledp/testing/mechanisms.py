@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from shuffledp._core import validation
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.testing._check_framework import Check, CheckResult, merge_results, run_all
 from shuffledp.testing._mechanism_case import DEFAULT_SAMPLES, DEFAULT_SEED, MechanismCase
+from shuffledp.testing.estimate_checks import ESTIMATE_CHECKS
 from shuffledp.testing.mechanism_checks import (
     ENCODING_CHECKS,
     INPUT_CHECKS,
@@ -18,7 +19,7 @@ from shuffledp.testing.mechanism_checks import (
     PROTOCOL_CHECKS,
     SETTINGS_CHECKS,
 )
-from shuffledp.testing.statistical_checks import ESTIMATE_CHECKS, SAMPLING_CHECKS
+from shuffledp.testing.statistical_checks import SAMPLING_CHECKS
 
 CHECKS: tuple[Check[MechanismCase], ...] = (
     *LAW_CHECKS,

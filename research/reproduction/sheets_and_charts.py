@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core import plotting
-from shuffledp._core.base_classes import Progress
+from shuffledp._core.results_and_value_objects import Progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
