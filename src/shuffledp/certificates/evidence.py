@@ -391,7 +391,9 @@ def _losses(randomizer: Randomizer, users: int) -> list[tuple[AggregateNoiseLoss
     losses = []
     for part, times in parts:
         if not isinstance(part, HasAggregateLoss):
-            raise ValueError(f"certificate: {type(part).__name__} has no noise with a law of its own.")
+            raise ValueError(
+                f"certificate: a second proof needs aggregate noise in each part, and {type(part).__name__} has none."
+            )
         try:
             losses.append((part.aggregate_loss(count_hiding_messages(part, users)), times))
         except NotApplicable as error:
