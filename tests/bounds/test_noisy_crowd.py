@@ -11,7 +11,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
-from tests.oracle import report_enumeration
+from tests.oracle import multi_message_divergence
 
 PROTOCOLS: list[Any] = [
     sdp.MixDUMP(options=3, flip=0.5),
@@ -36,12 +36,12 @@ def test_the_noise_is_there_whatever_the_value(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", PROTOCOLS, ids=repr)
 def test_no_dataset_is_above_it(mechanism: Any) -> None:
     """Two and three users, every dataset, every pair."""
-    laws = report_enumeration.report_laws(mechanism.table())
+    laws = multi_message_divergence.report_laws(mechanism.table())
     for users in (2, 3):
         if users == 3 and len(mechanism.table().messages) > 20:
             continue
         for ratio in (Fraction(9, 8), Fraction(2), Fraction(5)):
-            truth = float(report_enumeration.worst_divergence(laws, users, ratio))
+            truth = float(multi_message_divergence.worst_divergence(laws, users, ratio))
             value = sdp.amplify(mechanism, users, bound="noisy-crowd").delta(math.log(ratio))
             assert value.upper >= truth * (1 - 1e-12)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
-from shuffledp.service.browser.recipes import PROGRAM_BUILDERS
+from shuffledp.service.browser.recipes import RECIPE_BUILDERS
 from shuffledp.service.client import HttpClient
 from tests.cli import run
 from tests.service.browser.test_conformance import MAX_BYTES, node
@@ -58,5 +58,5 @@ def test_what_the_page_says_of_the_module() -> None:
     """Its size, and every mechanism that runs."""
     assert "7 kB compressed" in PAGE
     assert MAX_BYTES == 8000
-    for mechanism in PROGRAM_BUILDERS:
+    for mechanism in RECIPE_BUILDERS:
         assert f"`{mechanism.name}`" in PAGE

@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
-from tests.oracle import report_enumeration
+from tests.oracle import multi_message_divergence
 from tests.oracle.exact_enumeration import hockey_stick_of_counts
 
 RATIOS = (Fraction(1), Fraction(9, 8), Fraction(2), Fraction(5))
@@ -53,12 +53,12 @@ def delta_of(mechanism: Any, users: int, ratio: Fraction, **more: Any) -> Any:
 @pytest.mark.parametrize("mechanism", KNOWN, ids=repr)
 def test_where_others_are_known_the_bound_is_the_truth(mechanism: Any) -> None:
     """Every dataset, every pair: the worst divergence is the bound, from above and, by the attack, from below."""
-    laws = report_enumeration.report_laws(mechanism.table())
+    laws = multi_message_divergence.report_laws(mechanism.table())
     for users in (1, 2, 3):
         if users == 3 and len(mechanism.table().messages) > 16:
             continue
         for ratio in RATIOS:
-            truth = float(report_enumeration.worst_divergence(laws, users, ratio))
+            truth = float(multi_message_divergence.worst_divergence(laws, users, ratio))
             value = delta_of(mechanism, users, ratio)
             assert value.upper == pytest.approx(truth, rel=1e-9, abs=1e-15)
             assert value.upper >= truth * (1 - 1e-12)
@@ -68,10 +68,10 @@ def test_where_others_are_known_the_bound_is_the_truth(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", RANDOM, ids=repr)
 def test_no_dataset_is_above_the_bound(mechanism: Any) -> None:
     """Every dataset, every pair: never above the bound; some dataset is at or above the attack."""
-    laws = report_enumeration.report_laws(mechanism.table())
+    laws = multi_message_divergence.report_laws(mechanism.table())
     for users in (1, 2):
         for ratio in RATIOS:
-            truth = float(report_enumeration.worst_divergence(laws, users, ratio))
+            truth = float(multi_message_divergence.worst_divergence(laws, users, ratio))
             value = delta_of(mechanism, users, ratio)
             assert value.upper >= truth * (1 - 1e-12)
             assert value.lower is None or value.lower <= truth * (1 + 1e-12) + 1e-15
@@ -80,20 +80,20 @@ def test_no_dataset_is_above_the_bound(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", [m for m in RANDOM if "Balcer" not in type(m).__name__], ids=repr)
 def test_alone_with_the_own_dummies_the_bound_is_the_truth(mechanism: Any) -> None:
     """With one user there is nobody else's randomness left out."""
-    laws = report_enumeration.report_laws(mechanism.table())
+    laws = multi_message_divergence.report_laws(mechanism.table())
     for ratio in RATIOS:
-        truth = float(report_enumeration.worst_divergence(laws, 1, ratio))
+        truth = float(multi_message_divergence.worst_divergence(laws, 1, ratio))
         assert delta_of(mechanism, 1, ratio).upper == pytest.approx(truth, rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("mechanism", PROTOCOLS, ids=repr)
 def test_colluding_users_take_their_dummies_with_them(mechanism: Any) -> None:
     """With K users whose messages are known, what is left hides like n − K users; the victim's own dummies stay."""
-    laws = report_enumeration.report_laws(mechanism.table())
+    laws = multi_message_divergence.report_laws(mechanism.table())
     for ratio in RATIOS[1:]:
         curve = delta_of(mechanism, 2, ratio, colluding=1)
         assert curve.upper == delta_of(mechanism, 1, ratio).upper
-        assert curve.upper >= float(report_enumeration.worst_divergence(laws, 1, ratio)) * (1 - 1e-12)
+        assert curve.upper >= float(multi_message_divergence.worst_divergence(laws, 1, ratio)) * (1 - 1e-12)
     assert sdp.amplify(mechanism, 50, colluding=20, effort="quick").messages == mechanism.hiding_messages(30)
 
 
@@ -113,10 +113,12 @@ def two_counters(coin: Fraction, coins: int, ratio: Fraction) -> Fraction:
 def test_a_change_moves_exactly_two_counters() -> None:
     """For three options the enumerated protocol is two independent counters that move in opposite directions."""
     mechanism = sdp.BalcerCheu(options=3, coin=0.75)
-    laws = report_enumeration.report_laws(mechanism.table())
+    laws = multi_message_divergence.report_laws(mechanism.table())
     for users in (1, 2):
         for ratio in RATIOS:
-            assert report_enumeration.worst_divergence(laws, users, ratio) == two_counters(Fraction(3, 4), users, ratio)
+            assert multi_message_divergence.worst_divergence(laws, users, ratio) == two_counters(
+                Fraction(3, 4), users, ratio
+            )
 
 
 @pytest.mark.exhaustive("0.875")

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from mpmath import e, inf, log, mp, mpf
 
-from . import report_enumeration
+from . import multi_message_divergence
 from .double_precision import delta_published_float
 from .exact_enumeration import (
     hockey_stick,
@@ -231,5 +231,5 @@ def test_reports_are_counted_as_they_are_enumerated() -> None:
     for ratio in (Fraction(1), Fraction(9, 7)):
         laws = [dict(zip(kinds, row, strict=True)) for row in random_table(rng, 3, 4)]
         datasets = itertools.combinations_with_replacement(range(3), 2)
-        expected = max(max(report_enumeration.dataset_divergences(laws, others, ratio)) for others in datasets)
-        assert report_enumeration.worst_divergence(laws, 3, ratio) == expected
+        expected = max(max(multi_message_divergence.dataset_divergences(laws, others, ratio)) for others in datasets)
+        assert multi_message_divergence.worst_divergence(laws, 3, ratio) == expected

@@ -308,7 +308,7 @@ def _print_campaign(campaign: Campaign, json: bool) -> None:
         module = {
             "file": MODULE_NAME,
             "integrity": load_static_file(MODULE_NAME).integrity,
-            "runs": bool(campaign.browser_program),
+            "runs": bool(campaign.recipe),
         }
         typer.echo(format_json({"id": campaign.id, "campaign": campaign.document, "browser": module}))
         return
@@ -338,11 +338,11 @@ def _print_campaign(campaign: Campaign, json: bool) -> None:
             ("a round takes", f"at most {campaign.capacity:,} reports"),
             (
                 "in browsers",
-                f"/v1/{MODULE_NAME}" if campaign.browser_program else f"no: {plan.mechanism.name} does not run there",
+                f"/v1/{MODULE_NAME}" if campaign.recipe else f"no: {plan.mechanism.name} does not run there",
             ),
         ],
     )
-    if campaign.browser_program:
+    if campaign.recipe:
         # On a line of its own, so that it can be copied.
         output.print_text(f'integrity="{load_static_file(MODULE_NAME).integrity}"')
 

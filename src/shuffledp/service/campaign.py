@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from shuffledp.ledger.guarantee import Guarantee
     from shuffledp.mechanisms.base.mechanism import Mechanism
     from shuffledp.planning.plan import Plan
-    from shuffledp.service.browser.recipes import BrowserProgram
+    from shuffledp.service.browser.recipes import MechanismRecipe
     from shuffledp.tasks.base import Task
 
 FORMAT, VERSION = "shuffledp campaign", 1
@@ -194,7 +194,7 @@ class Campaign:
             ValueError: If an argument is invalid, users send different numbers of messages, or users are sampled.
         """
         from shuffledp.ledger.guarantee import Guarantee
-        from shuffledp.service.browser.recipes import build_program
+        from shuffledp.service.browser.recipes import build_recipe
         from shuffledp.service.client import parse_address
 
         if url:
@@ -215,7 +215,7 @@ class Campaign:
                 "extensions": extensions,
                 "retention": retention,
                 "promise": build_promise(guarantee),
-                "recipe": build_program(plan),
+                "recipe": build_recipe(plan),
                 "question": question,
                 "nonce": nonce,
                 "fetch": _hash_token(analyst.fetch_token(nonce)),
@@ -372,7 +372,7 @@ class Campaign:
         return read_admission(ERROR_PREFIX, self.document[ADMISSION_FIELD])
 
     @property
-    def browser_program(self) -> BrowserProgram:
+    def recipe(self) -> MechanismRecipe:
         """The randomizer for clients without this package; empty if such clients cannot take part."""
         return dict(self.document["recipe"])
 
@@ -456,11 +456,11 @@ class Campaign:
             without_local: If True, accepts mechanisms without a local ε, whose privacy rests on the shuffler alone.
 
         Raises:
-            ValueError: If the promised ε is not proved, the ``browser_program`` is not that of the plan, or there is
+            ValueError: If the promised ε is not proved, the ``recipe`` is not that of the plan, or there is
                 no local ε.
         """
         from shuffledp.ledger.guarantee import Guarantee
-        from shuffledp.service.browser.recipes import build_program
+        from shuffledp.service.browser.recipes import build_recipe
 
         guarantee = Guarantee(self.plan, self.plan.fewest)
         if not guarantee.epsilon <= self.promised_epsilon or not guarantee.is_target_met:
@@ -468,7 +468,7 @@ class Campaign:
                 f"{ERROR_PREFIX}: it promises ε = {self.promised_epsilon:g} with {self.plan.fewest} users, which is "
                 f"not proved for this plan; create it again with `shuffledp campaign create`."
             )
-        if self.browser_program != build_program(self.plan):
+        if self.recipe != build_recipe(self.plan):
             raise ValueError(
                 f"{ERROR_PREFIX}: its recipe, which web pages run, does not match its plan; create it again with "
                 f"`shuffledp campaign create`."

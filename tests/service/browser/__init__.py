@@ -19,7 +19,7 @@ from shuffledp import (
     tasks,
 )
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.service.browser.recipes import BrowserProgram, build_program
+from shuffledp.service.browser.recipes import MechanismRecipe, build_recipe
 
 WITH_TABLES: dict[str, Mechanism] = {
     "krr": KRR(0.5, 3),
@@ -67,6 +67,6 @@ def plan_with(mechanism: Mechanism, users: int = 1000) -> Plan:
     return Plan(task, mechanism, users=users, epsilon=1.0, delta=1e-6)
 
 
-def program_for(mechanism: Mechanism) -> BrowserProgram:
+def program_for(mechanism: Mechanism) -> MechanismRecipe:
     """Of such a plan."""
-    return build_program(plan_with(mechanism))
+    return build_recipe(plan_with(mechanism))

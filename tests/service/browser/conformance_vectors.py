@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.sampling.rounding_and_digits import RANGE_UNITS
-from tests.oracle import browser_program as oracle, hpke
-from tests.oracle.browser_program import WordDraws
+from tests.oracle import hpke, recipe as oracle
+from tests.oracle.recipe import WordDraws
 from tests.service.browser import MECHANISMS, program_for
 from tests.service.browser.test_recipe import packed
 from tests.service.test_envelope import CONTENT, EPHEMERAL, INFO, SECRET

@@ -16,7 +16,7 @@ from shuffledp._core.validation import Bytes
 from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
-from shuffledp.service.browser.recipes import build_program
+from shuffledp.service.browser.recipes import build_recipe
 from shuffledp.service.campaign import CAMPAIGN_LABEL, Campaign
 from shuffledp.service.crypto import MESSAGE_LABEL, REPORT_LABEL, PrivateKey, ShufflerKey, build_context
 from shuffledp.service.notices_and_statements import RoundNotice
@@ -44,7 +44,7 @@ def made(module: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def job_of(plan: Plan, answers: list[Any]) -> dict[str, Any]:
-    return {"document": {"recipe": build_program(plan), "plan": plan.document()}, "answers": answers}
+    return {"document": {"recipe": build_recipe(plan), "plan": plan.document()}, "answers": answers}
 
 
 def within(plan: Plan, wire: Bytes, values: Any, users: int) -> None:
@@ -97,7 +97,7 @@ def test_numbers_are_read_as_in_python(module: Path, name: str) -> None:
     numbers += [-2 + 12 * (k + 0.5) / 2**53 for k in range(8)]
     (told,) = made(module, [job_of(plan, numbers)])
     values = np.asarray(plan.column("x").read_values(pa.array(numbers))).reshape(-1)
-    recipe = build_program(plan)
+    recipe = build_recipe(plan)
     units = (
         rounding_and_digits.signed_to_units(values)
         if recipe.get("signed")
@@ -180,9 +180,9 @@ def test_a_campaign_with_another_recipe_is_refused() -> None:
     document["recipe"] = document["recipe"] | {"uniform": "1"}
     with pytest.raises(ValueError, match="recipe, which web pages run, does not match its plan"):
         Campaign.from_document(document).prove_promise()
-    assert create_campaign(plan_for()).browser_program["kind"] == "option"
+    assert create_campaign(plan_for()).recipe["kind"] == "option"
     by_shuffler = CancellingNoise(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0)
-    assert build_program(plan_with(by_shuffler))["noise"] == []
+    assert build_recipe(plan_with(by_shuffler))["noise"] == []
 
 
 @pytest.mark.browser

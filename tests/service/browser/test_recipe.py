@@ -12,9 +12,9 @@ import pytest
 from shuffledp import OUE, CancellingNoise, Duchi, Gaussian, HadamardResponse, Plan, Subset, WitchHat, tasks
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.sampling import rounding_and_digits
-from shuffledp.service.browser.recipes import PROGRAM_BUILDERS, build_program
-from tests.oracle import browser_program as oracle
-from tests.oracle.browser_program import Message, WordDraws, outcome_law
+from shuffledp.service.browser.recipes import RECIPE_BUILDERS, build_recipe
+from tests.oracle import recipe as oracle
+from tests.oracle.recipe import Message, WordDraws, outcome_law
 from tests.service.browser import MECHANISMS, WITH_TABLES, WITHOUT_TABLES, plan_with, program_for
 
 CUT = Fraction(1, 10**7)
@@ -153,17 +153,17 @@ def test_shares_tell_their_sum_alone() -> None:
 
 def test_every_recipe_is_tested() -> None:
     """And every kind that the oracle knows is made."""
-    assert {type(mechanism) for mechanism in MECHANISMS.values()} == set(PROGRAM_BUILDERS)
+    assert {type(mechanism) for mechanism in MECHANISMS.values()} == set(RECIPE_BUILDERS)
     assert {program_for(mechanism)["kind"] for mechanism in MECHANISMS.values()} == set(oracle.KINDS)
 
 
 def test_what_has_no_recipe() -> None:
     """Other mechanisms, other tasks, and settings that are too large for a page."""
     for mechanism in (HadamardResponse(1.0, 5), Gaussian(1.0)):
-        assert build_program(plan_with(mechanism)) == {}
-    assert build_program(plan_with(OUE(1.0, (1 << 20) + 1))) == {}
-    assert build_program(plan_with(Subset(1.0, (1 << 20) + 1, size=2))) == {}
-    assert build_program(plan_with(WitchHat(8.0, scale=50.0, grid=256))) == {}
-    assert build_program(plan_with(CancellingNoise(4, 0.7, 5.0, 0.6, honest=20))) == {}
+        assert build_recipe(plan_with(mechanism)) == {}
+    assert build_recipe(plan_with(OUE(1.0, (1 << 20) + 1))) == {}
+    assert build_recipe(plan_with(Subset(1.0, (1 << 20) + 1, size=2))) == {}
+    assert build_recipe(plan_with(WitchHat(8.0, scale=50.0, grid=256))) == {}
+    assert build_recipe(plan_with(CancellingNoise(4, 0.7, 5.0, 0.6, honest=20))) == {}
     vectors = Plan(tasks.VectorMean(3, -1.0, 1.0), Duchi(1.0, 3), users=10, epsilon=1.0, delta=1e-6)
-    assert build_program(vectors) == {}
+    assert build_recipe(vectors) == {}
