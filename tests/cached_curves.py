@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shuffledp.certificates.certify import ClaimRequest
-from shuffledp.certificates.evidence import MechanismEvidence
+from shuffledp.certificates.mechanism_evidence import MechanismEvidence
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.lower_bounds import AttackCurve
 from tests import shared_results

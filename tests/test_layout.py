@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, RangeQueryCapability
 from shuffledp.mechanisms.base.table_mechanism import TableMechanism
 from shuffledp.mechanisms.catalogue import WRAPPERS, all_mechanisms
-from shuffledp.privacy.randomizer import CAPABILITIES
+from shuffledp.privacy.randomizer_interface import CAPABILITIES
 
 ROOT = Path(sdp.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__init__.py")

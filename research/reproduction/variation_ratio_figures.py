@@ -27,7 +27,7 @@ from shuffledp.mechanisms.dummies.cheu_zhilyaev import CheuZhilyaev
 from shuffledp.mechanisms.dummies.pure_and_mix_dump import PureDUMP
 from shuffledp.mechanisms.frequency.local_hash import LocalHash
 from shuffledp.mechanisms.frequency.subset_selection import Subset
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.hashing import prime_at_most
 

@@ -17,7 +17,7 @@ import numpy as np
 from research.reproduction.sheets_and_charts import COLUMNS, Chart, ClaimVerdict, ReproducedItem, Sheet
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.metric_total_variation import (
+from shuffledp.bounds.metric_noise_laws import (
     AnyNoise,
     LineLaplaceNoise,
     MetricNoise,

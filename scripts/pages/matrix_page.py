@@ -10,7 +10,7 @@ from typing import Any
 
 import shuffledp as sdp
 from shuffledp.bounds.tail_truncation import has_tails
-from shuffledp.certificates.evidence import describe_randomizer
+from shuffledp.certificates.mechanism_evidence import describe_randomizer
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.tasks.registry import TASKS

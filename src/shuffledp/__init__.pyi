@@ -88,7 +88,7 @@ from shuffledp.privacy.curve import BoundValue as BoundValue, PrivacyCurve as Pr
 from shuffledp.privacy.divergences import divergence as divergence
 from shuffledp.privacy.group_privacy import group as group
 from shuffledp.privacy.guaranteed_tradeoff import trade_off as trade_off
-from shuffledp.privacy.randomizer import Randomizer as Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer as Randomizer
 from shuffledp.privacy.renyi import renyi as renyi
 from shuffledp.privacy.tradeoff import privacy_curve as privacy_curve
 from shuffledp.privacy.variation_ratio import ApproximateLDP as ApproximateLDP, VariationRatio as VariationRatio

@@ -40,7 +40,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.numerics.intervals import precision, round_down, round_up
 from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 # --- Posterior probability from (ε, δ) ---
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.all_datasets import WorstDatasetBound
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import ListedOtherUsers

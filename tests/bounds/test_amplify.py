@@ -28,7 +28,7 @@ from shuffledp.bounds.pointwise_minimum import BestCurve
 from shuffledp.bounds.registry import BOUNDS_BY_NAME, best_curve
 from shuffledp.privacy.curve import NumericCurve, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 PARAMETERS = VariationRatio(math.e, (math.e - 1) / (math.e + 15), math.e, q_common=1.0)
 

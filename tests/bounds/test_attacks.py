@@ -14,7 +14,7 @@ import shuffledp as sdp
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasParts
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss, HasParts
 from tests.oracle import exact_enumeration
 
 

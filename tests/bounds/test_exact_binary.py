@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.all_datasets import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from shuffledp.bounds.exact_binary import TwoBinomials
+from shuffledp.bounds.worst_dataset_bound import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from tests.oracle import exact_enumeration
 
 

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import shuffledp as sdp
 from shuffledp.bounds.mixed_populations import MixedDivergence, ScoreLaw, ScoreSum
-from shuffledp.privacy.randomizer import HasMixedUsers
+from shuffledp.privacy.randomizer_interface import HasMixedUsers
 
 Rows = Sequence[Sequence[Fraction]]
 Row = Sequence[tuple[int, int]]

@@ -16,8 +16,8 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import WorstDatasetBound
 from shuffledp.bounds.blanket import OptimalBound
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 
 pytestmark = pytest.mark.usefixtures("each_curve_once")
 

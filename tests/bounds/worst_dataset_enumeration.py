@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement, permutations
 from random import Random
 
 import shuffledp as sdp
-from shuffledp.bounds.all_datasets import WorstDatasetBound
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 
 Units = list[list[int]]
 """A table in whole units: rows are inputs, and all have the same sum."""

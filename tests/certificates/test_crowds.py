@@ -16,12 +16,12 @@ from unittest import mock
 import pytest
 from flint import arb, fmpq
 from shuffledp_verify import Finding, Verdict
-from shuffledp_verify.all_datasets import ContourNodes, Hull, LawFamily, decide_worst_dataset
 from shuffledp_verify.arithmetic import bracket_exponential, precision
 from shuffledp_verify.verdict import Undecided
+from shuffledp_verify.worst_dataset_bound import ContourNodes, Hull, LawFamily, decide_worst_dataset
 
 import shuffledp as sdp
-from shuffledp.certificates import evidence
+from shuffledp.certificates import mechanism_evidence
 from shuffledp.certificates.certify import certify
 from shuffledp.certificates.claim import build_claim, parse_mechanism_claim, round_up_with_margin, verify
 from shuffledp.mechanisms import catalogue
@@ -215,7 +215,7 @@ def test_it_does_not_ask_the_engine() -> None:
             bound_worst_mixture=broken,
         ),
         mock.patch("shuffledp.numerics.positive_part.PositivePartMean.bracket", broken),
-        mock.patch("shuffledp.bounds.all_datasets.WorstDatasetDivergence.bracket", broken),
+        mock.patch("shuffledp.bounds.worst_dataset_bound.WorstDatasetDivergence.bracket", broken),
     ):
         assert verify(claim).verdict is Verdict.YES
 
@@ -230,7 +230,7 @@ class TestCertify:
         assert claim.bound == "all-crowds"
         assert claim.epsilon in [
             float(round_up_with_margin(value.upper, margin))
-            for margin in evidence.MechanismWorstDatasetEvidence.epsilon_margins
+            for margin in mechanism_evidence.MechanismWorstDatasetEvidence.epsilon_margins
         ]
         assert claim.epsilon < certify(randomizer, 5000, delta=1e-6, effort="quick").epsilon
         assert "local = True" in str(claim)
@@ -253,14 +253,14 @@ class TestCertify:
 
     def test_too_many_kinds(self) -> None:
         """The best of one law instead; by its name a sentence."""
-        with mock.patch.object(evidence, "MAX_CLASSES", 5):
+        with mock.patch.object(mechanism_evidence, "MAX_CLASSES", 5):
             assert certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, effort="full").bound == "optimal"
             with pytest.raises(ValueError, match="at most 5 classes of messages"):
                 certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, bound="all-crowds")
 
     def test_no_proof_is_found(self) -> None:
         """A reason, and what is second best."""
-        with mock.patch("shuffledp_verify.all_datasets.MAX_NODE_TERMS", 0):
+        with mock.patch("shuffledp_verify.worst_dataset_bound.MAX_NODE_TERMS", 0):
             assert certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, effort="full").bound == "optimal"
             with pytest.raises(ValueError, match="no second proof of all-crowds was found: the sum over all kinds"):
                 certify(sdp.RAPPOR(1.0, 16), 2000, delta=1e-6, bound="all-crowds")
@@ -394,7 +394,7 @@ class TestOtherLaws:
 
     def test_too_many_classes(self) -> None:
         claim = certify(sdp.RAPPOR(1.0, 16), 3000, delta=1e-6, bound="all-crowds")
-        with mock.patch.object(evidence, "MAX_CLASSES", 5):
+        with mock.patch.object(mechanism_evidence, "MAX_CLASSES", 5):
             finding = verify(claim)
         assert finding.verdict is Verdict.OPEN
         assert finding.reason == "there are more than 5 classes of messages."

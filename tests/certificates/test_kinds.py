@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 from flint import fmpq
 from shuffledp_verify import Verdict
-from shuffledp_verify.all_datasets import MAX_EXHAUSTIVE_USERS, decide_binary, decide_binary_direction
 from shuffledp_verify.divergence import RandomBlanket, enclose_divergence
+from shuffledp_verify.worst_dataset_bound import MAX_EXHAUSTIVE_USERS, decide_binary, decide_binary_direction
 
 import shuffledp as sdp
 from shuffledp.certificates.certify import certify

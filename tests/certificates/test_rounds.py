@@ -16,7 +16,7 @@ from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.certificates import certify as points
 from shuffledp.certificates.certify import certify, certify_participation
 from shuffledp.certificates.claim import Claim, parse_mechanism_claim, verify
-from shuffledp.certificates.evidence import MechanismRoundsEvidence
+from shuffledp.certificates.mechanism_evidence import MechanismRoundsEvidence
 from shuffledp.privacy.curve import BoundValue
 
 Document = dict[str, Any]

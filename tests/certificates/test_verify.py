@@ -18,7 +18,7 @@ from shuffledp_verify.laws import VariationRatioParameters
 import shuffledp as sdp
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.claim import build_claim, parse_mechanism_claim, round_up_with_margin, verify
-from shuffledp.certificates.evidence import MechanismBlanketEvidence
+from shuffledp.certificates.mechanism_evidence import MechanismBlanketEvidence
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.frequency.unary_encoding import RAPPOR
 from shuffledp.mechanisms.mean.laplace import Laplace

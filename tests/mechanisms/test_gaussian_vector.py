@@ -14,7 +14,7 @@ from scipy.special import ndtr
 import shuffledp as sdp
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import WorstDatasetBound
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.mechanisms.vector._gaussian_worst_dataset import (
     FULL_CELL,
     AngleCell,

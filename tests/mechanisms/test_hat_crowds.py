@@ -10,7 +10,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import WorstDatasetBound
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.mechanisms.mean.witch_hat import HatKind, HatWorstDataset
 from shuffledp.testing.bounds import build_trial, compare_bounds
 from shuffledp.testing.mechanism_checks import is_below_a_mixture

@@ -11,7 +11,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import WorstDatasetBound
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.mechanisms.mean.laplace import NodeClasses, _distance_bins, _third_points, build_point_other_users
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.testing.bounds import build_trial, compare_bounds

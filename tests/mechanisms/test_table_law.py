@@ -19,7 +19,7 @@ from shuffledp.mechanisms.base.encoding import WholeNumberEncoding
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.table_law import TableLaw, UnitTable
 from shuffledp.mechanisms.base.table_mechanism import TableEstimator
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.sampling.random_sources import RandomSource, resolve_source
 from tests.oracle import exact_enumeration
 

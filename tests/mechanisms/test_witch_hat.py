@@ -12,7 +12,7 @@ from flint import arb, ctx
 from scipy.integrate import quad
 
 import shuffledp as sdp
-from shuffledp.bounds.metric_total_variation import WitchHatNoise
+from shuffledp.bounds.metric_noise_laws import WitchHatNoise
 from tests.oracle import exact_enumeration
 
 CASES = [(1.0, 1.0, 1.0), (1.0, 3.0, 0.5), (4.98, 4.1, 2.37)]

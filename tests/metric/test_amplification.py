@@ -23,7 +23,7 @@ from shuffledp.bounds.metric_amplification import (
     all_amplifications,
     find_amplification,
 )
-from shuffledp.bounds.metric_total_variation import LineLaplaceNoise, PlanarLaplaceNoise
+from shuffledp.bounds.metric_noise_laws import LineLaplaceNoise, PlanarLaplaceNoise
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.metric.exponential import PaddedExponential
 from shuffledp.privacy.metric_space import Box, DistanceMatrix, Segment

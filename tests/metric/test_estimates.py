@@ -14,7 +14,7 @@ from shuffledp.bounds.metric_amplification import (
     all_amplifications,
     clone_sums,
 )
-from shuffledp.bounds.metric_total_variation import (
+from shuffledp.bounds.metric_noise_laws import (
     AnyNoise,
     LineLaplaceNoise,
     MetricNoise,

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver
 from shuffledp.bounds.metric_amplification import AmplifiedMetric, MetricVariationRatio, MetricWorstDataset
-from shuffledp.bounds.metric_total_variation import (
+from shuffledp.bounds.metric_noise_laws import (
     AnyNoise,
     LineLaplaceNoise,
     MetricNoise,

@@ -23,7 +23,7 @@ from shuffledp.bounds.metric_amplification import (
     MetricVariationRatio,
     UniformCorollary2,
 )
-from shuffledp.bounds.metric_total_variation import PlanarLaplaceNoise
+from shuffledp.bounds.metric_noise_laws import PlanarLaplaceNoise
 from shuffledp.mechanisms.metric.exponential import PaddedExponential
 from shuffledp.privacy.metric_space import DistanceMatrix
 

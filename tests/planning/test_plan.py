@@ -26,7 +26,7 @@ from shuffledp.planning.planner import plan
 from shuffledp.planning.ranking import Ranking, run_jobs as run_trials
 from shuffledp.planning.simulation import simulate
 from shuffledp.privacy.curve import ClosedFormCurve, PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.tasks import Frequency, Mean
 from tests.cli import run
 

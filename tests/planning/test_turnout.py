@@ -18,7 +18,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.planning.planner import plan
 from shuffledp.planning.ranking import Ranking, build_trials, run_jobs
 from shuffledp.planning.simulation import simulate
-from shuffledp.planning.turnout import guarantee_at_turnout, reduced_turnout_guarantees
+from shuffledp.planning.turnout_guarantees import guarantee_at_turnout, reduced_turnout_guarantees
 from shuffledp.statement import NONRESPONSE_CONDITION
 from shuffledp.tasks import Frequency
 from tests.planning.goals import small_goal

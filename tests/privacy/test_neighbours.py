@@ -21,7 +21,7 @@ from shuffledp.privacy.input_pairs import (
     neighbours_from_pair,
     neighbours_from_parameters,
 )
-from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.randomizer_interface import HasNeighbours
 
 Triple = tuple[Fraction, Fraction, Fraction]
 

@@ -23,7 +23,7 @@ from scipy.special import ndtr
 import shuffledp as sdp
 from shuffledp.bounds.local_metric_solver import LocalMetricSolver
 from shuffledp.bounds.metric_amplification import find_amplification
-from shuffledp.bounds.metric_total_variation import WitchHatNoise
+from shuffledp.bounds.metric_noise_laws import WitchHatNoise
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.privacy.metric_space import DistanceMatrix
 from tests.oracle import double_precision

@@ -11,7 +11,7 @@ import shuffledp as sdp
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.tasks import OverTime
-from shuffledp.tasks.over_time import RunningRelease
+from shuffledp.tasks.running_counts import RunningRelease
 
 TREES = [(2, 2), (9, 2), (16, 2), (30, 3), (31, 4), (7, 7)]
 

@@ -23,7 +23,7 @@ from shuffledp_verify.laws import parse_law
 import shuffledp as sdp
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-from shuffledp.certificates.evidence import MECHANISM_EVIDENCE_CLASSES as MADE_KINDS
+from shuffledp.certificates.mechanism_evidence import MECHANISM_EVIDENCE_CLASSES as MADE_KINDS
 from shuffledp.mechanisms import catalogue
 
 Document = dict[str, Any]

@@ -20,7 +20,7 @@ from shuffledp.privacy.aggregate_noise import AggregateNoiseAttack
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.input_pairs import Neighbours
 from shuffledp.privacy.lower_bounds import Attack, AttackCurve
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, Randomizer
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss, HasNeighbours, Randomizer
 
 MAX_USERS = 10**18
 """Sums over far more users leave the range of floats."""

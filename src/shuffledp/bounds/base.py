@@ -10,7 +10,7 @@ from flint import arb
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp.privacy.curve import CurveSource, PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 

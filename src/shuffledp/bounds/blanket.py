@@ -25,7 +25,7 @@ from shuffledp.privacy.curve import (
     PrivacyCurve,
 )
 from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 # --- Blanket bounds ---

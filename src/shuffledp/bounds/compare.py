@@ -18,7 +18,7 @@ from shuffledp._core.results_and_value_objects import PrintableResult
 from shuffledp.bounds.participation import Participation
 from shuffledp.bounds.registry import BOUNDS
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ from shuffledp.numerics.intervals import precision, round_down, round_up, to_rat
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.aggregate_noise import AggregateNoiseCurve
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, ClosedFormCurve, CurveSource, NumericCurve, PrivacyCurve
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasNoisyMessages, HasPublishedGuarantee, Randomizer
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss, HasNoisyMessages, HasPublishedGuarantee, Randomizer
 
 BITS = 128
 UNLIKELY_DELTA_SHARE = 2.0**-12

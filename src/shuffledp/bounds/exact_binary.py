@@ -14,13 +14,13 @@ from flint import acb, arb, arb_poly, ctx
 
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from shuffledp.bounds.base import Bound, EvaluationCost
+from shuffledp.bounds.worst_dataset_bound import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
 from shuffledp.numerics.distributions import Bracket
 from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.numerics.roots import invert
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, InterpolationPoints, PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 # --- The divergence of a sum of two binomials ---
 # F = Bin(many, high) + Bin(few, low). One more coin falls with probability high (law P of the total) or low (law Q):

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from shuffledp._core import validation
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import MIN_OTHERS, WorstDatasetCurve
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.metric_total_variation import AnyNoise, MetricNoise
+from shuffledp.bounds.metric_noise_laws import AnyNoise, MetricNoise
 from shuffledp.bounds.registry import QUICK_EFFORT
+from shuffledp.bounds.worst_dataset_bound import MIN_OTHERS, WorstDatasetCurve
 from shuffledp.numerics.contour_integral import log_positive_part_means
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import Indices, find_crossings
@@ -34,7 +34,7 @@ from shuffledp.privacy.metric_space import (
     Space,
     worst_pair_distances,
 )
-from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
+from shuffledp.privacy.randomizer_interface import HasNeighbours, Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 # --- Pairs of inputs as arrays ---

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from shuffledp._core import validation
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
 from shuffledp.bounds.pointwise_minimum import BestCurve, join_sources
 from shuffledp.bounds.registry import best_curve
+from shuffledp.bounds.worst_dataset_bound import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
 from shuffledp.numerics.contour_integral import phase_factors
 from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
 from shuffledp.numerics.intervals import precision
@@ -39,7 +39,7 @@ from shuffledp.numerics.worst_case_positive_part import SHARPNESS, WorstDatasetM
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, MixedOtherUsers
 from shuffledp.privacy.lower_bounds import AttackCurve
-from shuffledp.privacy.randomizer import HasMixedUsers, Randomizer
+from shuffledp.privacy.randomizer_interface import HasMixedUsers, Randomizer
 
 # --- The exact law of a sum of integer scores ---
 # Each of many independent users has a score with the law of their group; one more user's score has the law ``first`` or

@@ -20,7 +20,7 @@ from shuffledp.bounds.amplify import MAX_USERS, BoundChoice, amplify
 from shuffledp.bounds.subsampling import MAX_DELTA, nonresponse, poisson, round_failure, subsample
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 MAX_RATE_DIGITS = 18
 """Largest number of decimal places of a rate; coins of such a probability are drawn exactly from one word."""

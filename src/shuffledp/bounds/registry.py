@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import WorstDatasetBound
 from shuffledp.bounds.base import Bound, EvaluationCost
 from shuffledp.bounds.blanket import (
     BlanketBennettBound,
@@ -38,9 +37,10 @@ from shuffledp.bounds.variation_ratio import (
     PublishedVariationRatioBound,
     VariationRatioBound,
 )
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasParts, HasQuickForm, Randomizer
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss, HasParts, HasQuickForm, Randomizer
 
 # --- Protocols that answer several questions at once ---
 

@@ -1,6 +1,7 @@
-"""Privacy curves of the shuffled messages of a random sample: ``subsample`` and ``poisson``.
+"""Privacy curves of the shuffled messages of a random sample: ``subsample``, ``poisson`` and ``nonresponse``.
 
-People who are not drawn send nothing, and nobody learns who was drawn. Neighbours replace one person of the population.
+People who are not drawn send nothing. Unless a function says otherwise, nobody learns who was drawn. Neighbours
+replace one person of the population.
 
 ``nonresponse`` is for samples, of fixed or random size, in which some people do not respond. The people who would
 respond if they were drawn are a set of unknown size r. Given that m of them came, these are a uniform m-subset of that
@@ -49,7 +50,7 @@ from shuffledp.privacy.curve import (
 )
 from shuffledp.privacy.dominating_pairs import ConstantPair, HidingPair
 from shuffledp.privacy.lower_bounds import Attack, AttackCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.sampled_curve import SampledCurve, SampledDeltas
 
 # --- Subsampling ---

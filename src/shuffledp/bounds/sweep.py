@@ -22,7 +22,7 @@ from shuffledp.bounds.amplify import MAX_USERS, BoundChoice
 from shuffledp.bounds.dummies_and_noise import ProtocolPublishedBound
 from shuffledp.bounds.participation import Participation
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from shuffledp.privacy.curve import (
     BoundValue,
     PrivacyCurve,
 )
-from shuffledp.privacy.randomizer import HasTails, Randomizer, TruncatedRandomizer
+from shuffledp.privacy.randomizer_interface import HasTails, Randomizer, TruncatedRandomizer
 
 TRUNCATED_DELTA_SHARES = (0.03, 1e-3)
 """Share of δ planned for the truncated part; the second one if the first leaves a law without heavy tails."""

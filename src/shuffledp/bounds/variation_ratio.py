@@ -10,7 +10,7 @@ from flint import arb
 from shuffledp.bounds.base import Bound, require_inequality
 from shuffledp.privacy.curve import ClosedFormCurve, NumericCurve
 from shuffledp.privacy.dominating_pairs import ConstantPair
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import ReducedPairs, VariationRatio
 
 

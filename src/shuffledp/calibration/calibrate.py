@@ -21,7 +21,7 @@ from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.attack_risk import Risk
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasNoisyMessages, HasParts, Randomizer
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss, HasNoisyMessages, HasParts, Randomizer
 
 # --- Search ---
 
@@ -674,11 +674,18 @@ class _Deployment:
 
     def participation_at(self, value: float) -> Participation:
         """Returns the participation; if users are searched, those who do not collude are counted."""
-        searched: dict[str, Any] = {}
         if self.parameter is USERS_PARAMETER:
-            searched = {"users": int(value) + self.colluding}
-        elif self.parameter in PARTICIPATION_PARAMETERS:
-            searched = {self.parameter.name: int(value)}
+            return self._participation({"users": int(value) + self.colluding})
+        if self.parameter in PARTICIPATION_PARAMETERS:
+            return self._participation({self.parameter.name: int(value)})
+        return self._fixed_participation
+
+    @cached_property
+    def _fixed_participation(self) -> Participation:
+        """The participation, if a setting of the randomizer is searched."""
+        return self._participation({})
+
+    def _participation(self, searched: Mapping[str, int]) -> Participation:
         arguments = {**self.fixed_arguments, **searched}
         has_fixed_size = arguments.pop("fixed_size", False)
         with validation.relabel_errors(CALIBRATE, "Participation"):

@@ -38,7 +38,7 @@ from shuffledp.certificates.claim import (
     software_versions,
     verify,
 )
-from shuffledp.certificates.evidence import (
+from shuffledp.certificates.mechanism_evidence import (
     ChosenInputs,
     MechanismRoundEvidence,
     MechanismRoundsEvidence,
@@ -47,7 +47,7 @@ from shuffledp.certificates.evidence import (
 )
 from shuffledp.privacy.curve import MAX_EPSILON as MAX_CURVE_EPSILON, BoundValue, PrivacyCurve
 from shuffledp.privacy.privacy_loss import round_step
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 if TYPE_CHECKING:
     from shuffledp.certificates.claim import Claim

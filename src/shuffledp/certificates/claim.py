@@ -22,7 +22,7 @@ from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT
 from shuffledp._core.results_and_value_objects import PrintableResult, Row
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
-from shuffledp.certificates.evidence import (
+from shuffledp.certificates.mechanism_evidence import (
     MechanismEvidence,
     MechanismRoundEvidence,
     attach_mechanism,
@@ -32,7 +32,7 @@ from shuffledp.certificates.evidence import (
     read_description,
 )
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 MIN_DELTA = Decimal("1e-300")
 

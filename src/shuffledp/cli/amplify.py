@@ -22,7 +22,7 @@ from shuffledp.cli.options import RandomizerOptions, parse_input_value
 from shuffledp.cli.output import ProgressBars, publish_early_answer, show_spinner
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.statement import Statement, build_fact_rows, conditions, delta_warnings
 
 # --- Options --plot, --curve and --against ---

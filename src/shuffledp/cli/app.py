@@ -72,7 +72,7 @@ COMMAND_ENTRIES = {
     "amplify": CommandEntry("amplify:command", "Compute the certified central (ε, δ) guarantee of shuffled messages."),
     "compare": CommandEntry("compare:command", "Compare every bound, and the best known attack."),
     "crowd": CommandEntry(
-        "mixed_population:command",
+        "crowd:command",
         "Compute the central (ε, δ) guarantee of each group, if groups differ in their local ε or their table.",
     ),
     "calibrate": CommandEntry("calibrate:command", "Find the most useful setting that meets a central target."),

@@ -25,7 +25,7 @@ from shuffledp.bounds.metric_amplification import (
     all_amplifications,
     find_amplification,
 )
-from shuffledp.bounds.metric_total_variation import AnyNoise, find_noise, noise_names
+from shuffledp.bounds.metric_noise_laws import AnyNoise, find_noise, noise_names
 from shuffledp.cli import options, output
 from shuffledp.cli.app import UniqueOptionsGroup
 from shuffledp.cli.output import Console, ProgressBars

@@ -27,7 +27,7 @@ from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import MAX_EPSILON, PrivacyCurve
 from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff, trade_off
 from shuffledp.privacy.random_initialization import Gradient, LeastSquares, Logistic, NoisyStep
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.tradeoff import GaussianTradeOff, TradeOff, privacy_curve
 from shuffledp.statement import conditions
 

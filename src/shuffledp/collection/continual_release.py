@@ -40,7 +40,7 @@ from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import SystemSource
 from shuffledp.storage import durable_files
-from shuffledp.tasks.over_time import OverTime
+from shuffledp.tasks.running_counts import OverTime
 
 # --- The public directory ---
 

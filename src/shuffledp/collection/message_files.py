@@ -1,4 +1,4 @@
-"""Files of messages: those of one encoder (bundles), and shuffled messages with their manifest.
+"""Files of messages: those of one encoder (bundles), shuffled messages with their manifest, the record of shuffles.
 
 A bundle is the file of one encoder's messages for the shuffler, which does not trust it: a line that names the format,
 a line of JSON, the messages one after the other, and a SHA-256 of everything before it::
@@ -16,7 +16,7 @@ Shuffled messages are Parquet files with one column of fixed-width bytes, in the
 function of the multiset of messages alone: senders, order of arrival, files and the division of the work leave no
 trace. No randomness is drawn, so that none can leak, and a repetition gives the same files. Names and row groups depend
 only on the number of messages, sizes on their multiset. ``_manifest.json`` beside them is a function of the multiset of
-messages, the plan and counts of what was set aside.
+messages, the plan, the numbers of people and of what was set aside, and the ids of the bundles.
 """
 
 from __future__ import annotations
@@ -586,6 +586,9 @@ MANIFEST_FORMAT, MANIFEST_VERSION, VERSION_WITHOUT_BUNDLES = "shuffledp shuffled
 """The older version, without ``bundles``, is used for messages that were not shuffled from bundles."""
 MAX_MANIFEST_BYTES = 1 << 16
 DIGEST_PREFIX = b"shuffledp released messages\0"
+
+
+# --- Manifest ---
 
 
 @dataclass(frozen=True)

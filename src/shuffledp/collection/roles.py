@@ -44,7 +44,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.sampling.random_sources import KEY_BYTES, SystemSource
 from shuffledp.storage import durable_files, sorting
 from shuffledp.tasks.base import Quantity, cumulative_shape, option_labels
-from shuffledp.tasks.over_time import OverTime
+from shuffledp.tasks.running_counts import OverTime
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
 
 # --- The encoder ---

@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.table_law import UnitTable, check_probabilities
 from shuffledp.mechanisms.base.table_mechanism import TableMechanism
 from shuffledp.numerics.intervals import to_rational
 from shuffledp.privacy.dominating_pairs import Classes, ExactClass, HidingPair, MessageClass
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 # --- A table of your own ---

@@ -23,7 +23,7 @@ from shuffledp.planning.goal import Goal
 from shuffledp.planning.mechanism_calibration import NEAR_BEST_RATIO, Candidate, Rejection, Trial
 from shuffledp.planning.ranking import Ranking, choose_worker_count, run_jobs
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.randomizer_interface import HasNeighbours
 from shuffledp.tasks.domain import PLAN_PREFIX
 from shuffledp.tasks.survey import Question, Survey
 

@@ -31,7 +31,7 @@ from shuffledp.planning.mechanism_calibration import (
     Rejection,
     Trial,
 )
-from shuffledp.planning.turnout import TurnoutGuarantee, known_sample_epsilon, reduced_turnout_guarantees
+from shuffledp.planning.turnout_guarantees import TurnoutGuarantee, known_sample_epsilon, reduced_turnout_guarantees
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

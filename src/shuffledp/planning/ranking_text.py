@@ -12,7 +12,7 @@ from shuffledp._core.formatting import format_average, format_epsilon_equation, 
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.planning.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planning.mechanism_calibration import Candidate
-from shuffledp.planning.turnout import TurnoutGuarantee
+from shuffledp.planning.turnout_guarantees import TurnoutGuarantee
 
 if TYPE_CHECKING:
     from shuffledp.planning.ranking import Ranking

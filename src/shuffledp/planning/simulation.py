@@ -22,7 +22,7 @@ from shuffledp.mechanisms.base.estimator import Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.planning.mechanism_calibration import measure_cost
 from shuffledp.planning.plan import Plan
-from shuffledp.planning.turnout import (
+from shuffledp.planning.turnout_guarantees import (
     TurnoutGuarantee,
     guarantee_at_turnout,
     known_sample_epsilon,

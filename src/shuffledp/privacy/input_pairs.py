@@ -15,7 +15,7 @@ from shuffledp._core.errors import NumericalError
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 NEIGHBOUR_BITS = 192

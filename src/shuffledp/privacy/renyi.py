@@ -1,4 +1,4 @@
-"""Rényi differential privacy of shuffled messages, and the curve δ(ε) that follows from it."""
+"""Rényi differential privacy of shuffled messages, and the ε at a δ that follows from it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from shuffledp.privacy.dominating_pairs import (
     OtherUsers,
     exact_pair,
 )
-from shuffledp.privacy.randomizer import HasTails, Randomizer, TruncatedRandomizer
+from shuffledp.privacy.randomizer_interface import HasTails, Randomizer, TruncatedRandomizer
 
 # --- Laws within bounded ratios ---
 

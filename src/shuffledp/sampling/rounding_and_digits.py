@@ -1,8 +1,7 @@
-"""Exact, unbiased randomised rounding of real values to a grid, and rows of digits as bytes.
+"""Exact, unbiased randomized rounding of real values to a grid, rounding with noise, and rows of digits as bytes.
 
-A value is first rounded to the nearest whole number of units, 2^-53 of its range: a fixed function of the value, so
-that privacy does not depend on it. From there on everything is exact: the coins are fair bits compared with whole
-numbers.
+A value is first rounded to whole units, a tiny share of its range: a fixed function of the value, so that privacy does
+not depend on it. From there on everything is exact: the coins are fair bits compared with whole numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ingest of reports, the frequent request, as a plain ASGI function with a group commit.
+"""Ingest of reports, the frequent request: checked, read within limits, and stored by a group commit.
 
 Only the body of a request is stored: no address, no header, no time.
 """

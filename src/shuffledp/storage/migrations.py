@@ -13,7 +13,7 @@ store                           where its version is recorded
 =============================== ==================================================
 ledger, file of the shuffler    ``PRAGMA user_version`` of the SQLite file
 the same in PostgreSQL          a row of the table ``shuffledp_schema``
-``work/job.json``               the field ``version``
+``work/job.json``               the field ``version``; it has no migrations
 =============================== ==================================================
 """
 

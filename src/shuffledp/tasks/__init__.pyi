@@ -23,8 +23,8 @@ from shuffledp.tasks.means import (
     Variance as Variance,
     VectorMean as VectorMean,
 )
-from shuffledp.tasks.over_time import OverTime as OverTime
 from shuffledp.tasks.ranges import Quantile as Quantile, RangeCount as RangeCount, Ranges as Ranges
 from shuffledp.tasks.registry import TASKS as TASKS
+from shuffledp.tasks.running_counts import OverTime as OverTime
 from shuffledp.tasks.survey import Question as Question, Survey as Survey
 from shuffledp.tasks.value_parsing import Rules as Rules

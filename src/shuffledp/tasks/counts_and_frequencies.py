@@ -139,6 +139,9 @@ MAX_TIMED_OPTIONS, REPRESENTATIVE_OPTIONS = 1 << 18, 10_000
 """Largest number of options that are all estimated to measure the time, and the number that represents more."""
 
 
+# --- Frequencies ---
+
+
 @dataclass(frozen=True, init=False)
 class Frequency(Task):
     """The number of users with each option, where every user holds one.

@@ -15,7 +15,7 @@ from shuffledp._core.validation import Array
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.metric.planar_laplace import MapGrid, MapPoint
-from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.randomizer_interface import HasNeighbours
 from shuffledp.tasks.base import CELLS, POST_PROCESSING_METHODS, Quantity, Sensitivity, Shape, Task
 from shuffledp.tasks.column_reader import ColumnReader
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, Area, Interval, TaskOptions, Values, require_domain

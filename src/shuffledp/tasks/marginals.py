@@ -270,6 +270,9 @@ class _PairFrequency(Frequency):
         return np.asarray(first, dtype=np.int64) * self.pairs.sizes[1] + second
 
 
+# --- The task ---
+
+
 @dataclass(frozen=True, init=False)
 class Marginals(Survey):
     """The number of users with each value of several columns and, with ``ways`` 2, with each pair of values.

@@ -291,6 +291,9 @@ UNIT_COORDINATE_INTERVAL = Interval(-1.0, 1.0)
 BOX, BALL = "box", "ball"
 
 
+# --- Means of vectors ---
+
+
 @dataclass(frozen=True, init=False)
 class VectorMean(Task):
     """The mean of one vector per user, in a box. For vectors of bounded length use ``UnitVectorMean``.

@@ -16,8 +16,8 @@ from shuffledp.tasks.key_value import KeyValue
 from shuffledp.tasks.location import Location
 from shuffledp.tasks.marginals import Marginals
 from shuffledp.tasks.means import Mean, Sum, Variance, VectorMean
-from shuffledp.tasks.over_time import OverTime
 from shuffledp.tasks.ranges import Ranges
+from shuffledp.tasks.running_counts import OverTime
 from shuffledp.tasks.survey import Survey
 
 TASKS: tuple[type[Task], ...] = (

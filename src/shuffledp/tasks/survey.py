@@ -1,4 +1,4 @@
-"""Surveys: several questions to the same users, each about its own columns, with one guarantee for all."""
+"""Surveys: several questions to the same users, about some columns each, with one guarantee for all."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from flint import ctx
 from shuffledp._core.validation import Array, Floats
 from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTable
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.privacy.randomizer import HasTails
+from shuffledp.privacy.randomizer_interface import HasTails
 from shuffledp.sampling.random_sources import resolve_source
 from shuffledp.testing import exact_enumeration
 

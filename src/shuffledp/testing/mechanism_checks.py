@@ -20,11 +20,11 @@ from flint import arb, ctx
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
-from shuffledp.bounds.all_datasets import WorstDatasetBound
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.registry import BOUNDS, QUICK_EFFORT
+from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.mechanisms import catalogue
-from shuffledp.privacy.randomizer import HasParts
+from shuffledp.privacy.randomizer_interface import HasParts
 from shuffledp.testing import bounds, exact_enumeration, multi_message_divergence
 from shuffledp.testing._check_framework import EXACT, EXACT_UP_TO_ROUNDING, Check, collect_refusals, conformance_check
 from shuffledp.testing._mechanism_case import (

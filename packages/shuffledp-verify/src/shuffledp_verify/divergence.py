@@ -1,4 +1,4 @@
-"""The hockey-stick divergence of shuffled messages, for one law of the other users' messages.
+"""The hockey-stick divergence of shuffled messages, for one law of the others' messages; ``RandomBlanket`` averages it.
 
 Everything rests on identity (★): with n messages in all and G = (first − e^ε·second)/hiding under the law ``hiding``,
 D = (1/n)·E(S)_+, S = G_1 + … + G_n. A law is a list of classes of messages; each class has its probability under the

@@ -17,10 +17,10 @@ from typing import Any
 
 from flint import arb, fmpq, fmpq_mat
 
-from shuffledp_verify.all_datasets import LawFamily
 from shuffledp_verify.arithmetic import Number, fraction, precision, rational, round_up_to_float
 from shuffledp_verify.divergence import Class
 from shuffledp_verify.verdict import Refuted
+from shuffledp_verify.worst_dataset_bound import LawFamily
 
 ClassText = dict[str, str]
 """One class of messages: its three probabilities as text."""

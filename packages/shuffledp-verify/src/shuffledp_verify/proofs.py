@@ -19,7 +19,6 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from shuffledp_verify.all_datasets import LawFamily, decide_binary, decide_worst_dataset
 from shuffledp_verify.arithmetic import bracket_exponential, precision, rational
 from shuffledp_verify.claim import (
     BOUNDS,
@@ -56,6 +55,7 @@ from shuffledp_verify.laws import (
 )
 from shuffledp_verify.noise import Facts, decide_noise, read_noise
 from shuffledp_verify.verdict import Finding, Refuted, TooManyCases, Undecided, Verdict
+from shuffledp_verify.worst_dataset_bound import LawFamily, decide_binary, decide_worst_dataset
 
 MessageCallback = Callable[[str], None]
 """Receives the name of the current step."""

@@ -1,7 +1,8 @@
 """Tables on disk: one file, several, or a directory of them, all of one format, with one reader for every engine.
 
-Names that begin with ``_`` or ``.`` are not data, as for Spark. Apart from these, no file of a directory is ignored
-silently: people who are counted twice, or deleted rows, would make the guarantee false.
+Names that begin with ``_`` or ``.`` are not data, as for Spark, nor are files that Hadoop is still copying. Apart from
+these, no file of a directory is ignored silently: people who are counted twice, or deleted rows, would make the
+guarantee false.
 """
 
 from __future__ import annotations
@@ -582,6 +583,9 @@ ERROR_HINTS = (
 """Parts of Arrow's messages, and advice."""
 MAX_BATCH_BYTES = 1 << 24
 """Largest size of a batch; batches have fewer rows than requested if their texts are long."""
+
+
+# --- Files as a table ---
 
 
 @dataclass(frozen=True, init=False)

@@ -67,7 +67,7 @@ from shuffledp.privacy.input_pairs import (
     neighbours_from_pair as neighbours_from_pair,
     neighbours_from_parameters as neighbours_from_parameters,
 )
-from shuffledp.privacy.randomizer import (
+from shuffledp.privacy.randomizer_interface import (
     HasAggregateLoss as HasAggregateLoss,
     HasNeighbours as HasNeighbours,
     HasNoisyMessages as HasNoisyMessages,

@@ -24,7 +24,7 @@ from shuffledp.mechanisms.base.range_estimator import ConsistentRangeEstimator, 
 from shuffledp.mechanisms.base.seed_compression import Proposal, SeedEstimator
 from shuffledp.mechanisms.base.table_law import TableLaw
 from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers
-from shuffledp.privacy.randomizer import HasMixedUsers, Randomizer
+from shuffledp.privacy.randomizer_interface import HasMixedUsers, Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource, resolve_source
 

@@ -26,7 +26,7 @@ from shuffledp.mechanisms.base.law import Law
 from shuffledp.numerics.intervals import float_above, float_below, precision, round_up, to_rational
 from shuffledp.numerics.worst_case_positive_part import MessageProbabilities
 from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers, exact_pair
-from shuffledp.privacy.randomizer import TruncatedRandomizer
+from shuffledp.privacy.randomizer_interface import TruncatedRandomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -255,6 +255,9 @@ NEAR_MAXIMUM_FACTOR = 1 - 1e-9
 
 UnitTriple = tuple[int, int, int]
 """Units of the first input, the second input and the hiding law on one class of outputs."""
+
+
+# --- The law ---
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from shuffledp.mechanisms.base.seed_compression import (
 from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
 from shuffledp.numerics.intervals import float_above, precision, round_down
 from shuffledp.numerics.roots import find_crossing
-from shuffledp.privacy.randomizer import HasTails
+from shuffledp.privacy.randomizer_interface import HasTails
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource
 

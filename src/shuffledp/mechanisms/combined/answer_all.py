@@ -30,7 +30,7 @@ from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.mean.piecewise import Piecewise
 from shuffledp.numerics.intervals import float_above
 from shuffledp.privacy.dominating_pairs import HidingPair
-from shuffledp.privacy.randomizer import HasParts, Randomizer
+from shuffledp.privacy.randomizer_interface import HasParts, Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource, SystemSource
 

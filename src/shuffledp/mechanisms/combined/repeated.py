@@ -133,6 +133,9 @@ MAX_CLASSES = 2000
 NO_ATTACK_REASON = "no attack on one run with an exact law is known."
 
 
+# --- The mechanism ---
+
+
 @dataclass(frozen=True)
 class Repeated(Mechanism):
     """Several runs of a mechanism on the same vector, sent as one message.

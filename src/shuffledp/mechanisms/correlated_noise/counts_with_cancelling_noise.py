@@ -43,7 +43,7 @@ from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import (
 from shuffledp.mechanisms.dummies.poisson_dummies import check_positive
 from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss, ApproximateLoss, NoiseFacts
-from shuffledp.privacy.randomizer import HasAggregateLoss
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling.noise import ChoiceLaw, LogarithmicLaw, PoissonLaw
 from shuffledp.sampling.random_sources import RandomSource
 
@@ -344,6 +344,9 @@ def iterate_designs(
             if times == PLANNED_ERRORS[0]:
                 yield {**settings, "honest": 0}
             yield {**settings, "honest": users}
+
+
+# --- The mechanism ---
 
 
 @dataclass(frozen=True)

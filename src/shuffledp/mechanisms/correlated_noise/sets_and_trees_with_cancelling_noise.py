@@ -37,7 +37,7 @@ from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import (
 )
 from shuffledp.mechanisms.dummies.poisson_dummies import check_positive
 from shuffledp.mechanisms.dummies.poisson_tables_and_trees import MAX_NODES, fan_outs
-from shuffledp.privacy.randomizer import HasParts, Randomizer
+from shuffledp.privacy.randomizer_interface import HasParts, Randomizer
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Sets ---

@@ -37,7 +37,7 @@ from shuffledp.privacy.aggregate_noise import (
     distance_delta,
     turning_point,
 )
-from shuffledp.privacy.randomizer import HasAggregateLoss
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import PolyaDifference
 from shuffledp.sampling.random_sources import RandomSource

@@ -45,7 +45,7 @@ from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, UnitBa
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
 from shuffledp.numerics.intervals import float_above, precision, round_down, round_up, to_rational
 from shuffledp.privacy.aggregate_noise import NoiseFacts
-from shuffledp.privacy.randomizer import HasAggregateLoss
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import PolyaDifference, SkellamDifference
 from shuffledp.sampling.random_sources import RandomSource

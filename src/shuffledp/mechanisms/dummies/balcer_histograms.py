@@ -31,7 +31,7 @@ from shuffledp.mechanisms.base.message_plan import WithRandomBits
 from shuffledp.mechanisms.base.support_counts import PairSupport, SupportEstimator, independent_pair_support
 from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
-from shuffledp.privacy.randomizer import HasPublishedGuarantee
+from shuffledp.privacy.randomizer_interface import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.random_sources import RandomSource

@@ -33,7 +33,7 @@ from shuffledp.mechanisms.dummies.pure_and_mix_dump import (
 )
 from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import exact_pair
-from shuffledp.privacy.randomizer import HasPublishedGuarantee
+from shuffledp.privacy.randomizer_interface import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.hashing import HashMessages, check_prime_buckets, prime_at_most
 from shuffledp.sampling.random_sources import RandomSource

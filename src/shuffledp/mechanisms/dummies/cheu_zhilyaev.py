@@ -29,7 +29,7 @@ from shuffledp.mechanisms.dummies.pure_and_mix_dump import (
 )
 from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import exact_pair
-from shuffledp.privacy.randomizer import HasNoisyMessages, HasPublishedGuarantee
+from shuffledp.privacy.randomizer_interface import HasNoisyMessages, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import bits_and_subsets, random_sources
 from shuffledp.sampling.random_sources import RandomSource

@@ -32,7 +32,7 @@ from shuffledp.mechanisms.base.range_estimator import TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.numerics.intervals import precision, to_rational
 from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss, NoiseFacts
-from shuffledp.privacy.randomizer import HasAggregateLoss
+from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling.noise import PoissonLaw
 from shuffledp.sampling.random_sources import RandomSource
 

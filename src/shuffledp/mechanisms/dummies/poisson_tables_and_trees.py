@@ -28,7 +28,7 @@ from shuffledp.mechanisms.dummies.poisson_dummies import (
     PoissonDUMP,
     check_positive,
 )
-from shuffledp.privacy.randomizer import HasParts, Randomizer
+from shuffledp.privacy.randomizer_interface import HasParts, Randomizer
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Tables ---

@@ -31,7 +31,7 @@ from shuffledp.mechanisms.base.support_counts import (
 )
 from shuffledp.numerics.intervals import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, exact_pair
-from shuffledp.privacy.randomizer import HasNoisyMessages, HasPublishedGuarantee
+from shuffledp.privacy.randomizer_interface import HasNoisyMessages, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import random_sources
 from shuffledp.sampling.random_sources import RandomSource

@@ -68,6 +68,9 @@ USERS_AT_ONCE = 1 << 13
 """Small enough for the working arrays to stay in the cache and to reuse their memory."""
 
 
+# --- The mechanism ---
+
+
 @dataclass(frozen=True)
 class LocalHash(Mechanism):
     """Draws a hash function into l buckets; reports it with a uniform bucket with probability γ, else the true one.

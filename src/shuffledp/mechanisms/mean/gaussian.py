@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableP
 from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
 from shuffledp.mechanisms.base.table_mechanism import PointProposal
 from shuffledp.numerics.roots import find_crossing
-from shuffledp.privacy.randomizer import HasTails
+from shuffledp.privacy.randomizer_interface import HasTails
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import DiscreteGaussian
 from shuffledp.sampling.random_sources import RandomSource

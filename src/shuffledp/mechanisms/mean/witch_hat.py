@@ -48,7 +48,7 @@ from shuffledp.privacy.input_pairs import (
     neighbours_from_pair,
     neighbours_from_parameters,
 )
-from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.randomizer_interface import HasNeighbours
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource

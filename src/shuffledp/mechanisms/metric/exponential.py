@@ -30,7 +30,7 @@ from shuffledp.privacy.input_pairs import (
     neighbours_from_parameters,
 )
 from shuffledp.privacy.metric_space import DistanceMatrix
-from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.randomizer_interface import HasNeighbours
 
 # --- Tables on a finite space that are private for a distance, exactly ---
 #

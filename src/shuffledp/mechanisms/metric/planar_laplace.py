@@ -32,7 +32,7 @@ from shuffledp.mechanisms.metric.exponential import (
 from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.privacy.input_pairs import Neighbours
 from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix
-from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.randomizer_interface import HasNeighbours
 from shuffledp.sampling.random_sources import RandomSource
 
 # --- Regions cut into cells: input domain, law, estimator and proposal ---

@@ -35,7 +35,13 @@ from shuffledp.privacy.dominating_pairs import (
     HidingPair,
     OtherUsers,
 )
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasQuickForm, HasTails, Randomizer, TruncatedRandomizer
+from shuffledp.privacy.randomizer_interface import (
+    HasAggregateLoss,
+    HasQuickForm,
+    HasTails,
+    Randomizer,
+    TruncatedRandomizer,
+)
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.noise import normals
 from shuffledp.sampling.random_sources import RandomSource
@@ -231,6 +237,9 @@ class NoisyVectorEstimator(Estimator):
     def variance(self, values: Array) -> Floats:
         """Returns the variance, with f(1−f) at its mean over the noise, 1/6 to many digits."""
         return np.full(self.dimension, (self.noise_variance + 1 / 6) * self.step**2 / len(values))
+
+
+# --- The mechanism ---
 
 
 @dataclass(frozen=True)

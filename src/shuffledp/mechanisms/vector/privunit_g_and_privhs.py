@@ -1,4 +1,4 @@
-"""PrivUnitG, with normal vectors, and PrivHS, with half-spaces: means of vectors in the unit ball, sent as seeds."""
+"""PrivUnitG, with normal vectors, and PrivHS, with half-spaces: means of vectors in the unit ball."""
 
 from __future__ import annotations
 
@@ -188,6 +188,9 @@ class NormalProposal(ProposalReport):
         while chosen.size:
             chosen = chosen[~self.in_response_set(directions[chosen], messages[chosen])]
             messages[chosen] = self.draw_proposals(source, chosen.size)
+
+
+# --- PrivUnitG ---
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The task ``over-time``: running counts of events, released day by day."""
+"""The task ``counts-over-time``: running counts of events, released day by day."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from shuffledp.numerics.worst_case_positive_part import (
 )
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.dominating_pairs import OtherUsers
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer_interface import Randomizer
 
 METHOD = "worst dataset"
 MIN_OTHERS = 16

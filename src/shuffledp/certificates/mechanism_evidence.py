@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from flint import fmpq
 from shuffledp_verify import Finding, Verdict
-from shuffledp_verify.all_datasets import LawFamily
 from shuffledp_verify.arithmetic import Number, bracket_exponential, precision, rational
 from shuffledp_verify.claim import (
     BOUNDS,
@@ -73,6 +72,7 @@ from shuffledp_verify.proofs import (
     prove_rounds,
 )
 from shuffledp_verify.verdict import Refuted, TooManyCases
+from shuffledp_verify.worst_dataset_bound import LawFamily
 
 from shuffledp._core.errors import NotApplicable, ShuffledpError
 from shuffledp.bounds.amplify import restrict_to_inputs
@@ -84,7 +84,13 @@ from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss
 from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.dominating_pairs import HidingPair, OtherUsers
 from shuffledp.privacy.input_pairs import Neighbours
-from shuffledp.privacy.randomizer import HasAggregateLoss, HasNeighbours, HasNoisyMessages, HasParts, Randomizer
+from shuffledp.privacy.randomizer_interface import (
+    HasAggregateLoss,
+    HasNeighbours,
+    HasNoisyMessages,
+    HasParts,
+    Randomizer,
+)
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 if TYPE_CHECKING:

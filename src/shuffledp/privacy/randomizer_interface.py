@@ -1,4 +1,4 @@
-"""The interface between randomizers and bounds: one abstract class, and small ones for optional capabilities.
+"""The interface between randomizers and bounds: abstract randomizers, and small classes for optional capabilities.
 
 A bound asks for these capabilities, never for a class or a name. A capability is a class that a randomizer lists among
 its bases, so that a misspelt method is an error when the class is defined or its first object is made.

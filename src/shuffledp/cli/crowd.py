@@ -22,7 +22,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.opt_out import OptOut
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import HasMixedUsers
+from shuffledp.privacy.randomizer_interface import HasMixedUsers
 from shuffledp.statement import RANDOMNESS_CONDITION, conditions
 
 CROWD_PREFIX = "crowd"

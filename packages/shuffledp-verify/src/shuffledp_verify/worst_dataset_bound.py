@@ -1,7 +1,8 @@
 """The worst dataset: a divergence that holds for all values of all other users.
 
 ``decide_worst_dataset`` takes every law that another user's message may have (a ``LawFamily``); ``decide_binary`` takes
-randomizers with two messages. Both bound all datasets at once, described by the laws that their users have.
+randomizers with two messages. The first bounds all datasets at once, described by the laws that their users have; the
+second bounds few users by blocks of datasets.
 
 Bounds on hulls of datasets: each of m independent summands has one of a few laws; p_x is the share of those that
 have the law x, and M_x(t) = E exp(tG_x). Any τ > 0, variance v and step s satisfy
