@@ -66,6 +66,17 @@ def test_a_large_instance() -> None:
     assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.estimator.true_support), abs=0.1)
 
 
+@pytest.mark.parametrize(("epsilon", "options", "size"), [(2.0, 40, None), (2.0, 40, 1), (1.0, 5, 4), (0.5, 300, 120)])
+def test_the_estimates_add_up_to_the_users(epsilon: float, options: int, size: int | None) -> None:
+    """A message names k options, so that the supports of all options add up to k, and the estimates to the users."""
+    mechanism = Subset(epsilon, options, size)
+    true, false = mechanism.estimator.true_support, mechanism.estimator.false_support
+    assert true + (options - 1) * false == mechanism.subset_size
+    values = np.repeat([0, 1], [1010, 490])
+    estimate = mechanism.estimate(mechanism.encode(values, rng=np.random.default_rng(3)))
+    assert estimate.value.sum() == pytest.approx(len(values), rel=1e-9)
+
+
 @pytest.mark.parametrize(("epsilon", "options"), [(1.0, 40), (4.0, 300)])
 def test_the_estimate_is_right(epsilon: float, options: int) -> None:
     """Both ways of drawing: within six standard errors in every component (false alarm below 1e-6)."""

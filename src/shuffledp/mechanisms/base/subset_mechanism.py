@@ -120,12 +120,16 @@ class IntersectingSubsets:
         return region.attack(shares, symmetric=outside + common == self.options_held)
 
     def build_estimator(self, region: TwoLevelResponse) -> SubsetEstimator:
-        """Returns the estimator from the subsets that contain each option."""
-        d, k, s = self.options, self.size, self.options_held
-        without_mine = missing_share(d, k, s) * Fraction(k, d - s)
-        with_mine = Fraction(k, d) - without_mine
-        other = with_mine * region.inside_density + without_mine * region.outside_density
-        return SubsetEstimator(d, Fraction(k, d) * region.inside_density, other, size=k, options_held=s)
+        """Returns the estimator from the subsets that contain each option.
+
+        Every message names ``size`` options, so the true support of the options held and the false support of the
+        others add up to ``size``.
+        """
+        drawn, disjoint = Fraction(self.size, self.options), _disjoint_share(self.options, self.options_held, self.size)
+        other = (drawn - disjoint) * region.inside_density + disjoint * region.outside_density
+        return SubsetEstimator(
+            self.options, drawn * region.inside_density, other, size=self.size, options_held=self.options_held
+        )
 
     def table(self, region: TwoLevelResponse, inputs: Array, held: Sequence[Sequence[int]]) -> OutputTable:
         """Returns the exact law of users who hold these options, for few of them."""
@@ -290,11 +294,17 @@ def best_size(epsilon: float, options: int, held: int) -> int:
     return low
 
 
+def _disjoint_share(options: int, held: int, size: int) -> Fraction:
+    """Returns the share of subsets that contain none of the options held, but a given other one."""
+    # Such a subset is uniform among the options that are not held.
+    return missing_share(options, size, held) * Fraction(size, options - held)
+
+
 def _total_variance(ratio: Fraction, options: int, held: int, size: int) -> Fraction:
     """Returns the variance summed over all options, per user."""
     missing, drawn = missing_share(options, size, held), Fraction(size, options)
-    without_mine = missing * Fraction(size, options - held)
+    disjoint = _disjoint_share(options, held, size)
     scale = ratio * (1 - missing) + missing
     own = ratio * drawn / scale
-    other = (ratio * (drawn - without_mine) + without_mine) / scale
+    other = (ratio * (drawn - disjoint) + disjoint) / scale
     return (held * own * (1 - own) + (options - held) * other * (1 - other)) / (own - other) ** 2
