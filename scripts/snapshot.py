@@ -15,7 +15,7 @@ Sections, one file each:
 - ``surface``: public names, their signatures, the options of every command.
 - ``mechanisms``: settings, sizes and parameters of every example of the catalogue.
 - ``bounds``: ε, slack and attack for every example × three numbers of users × every bound.
-- ``rejections``: the messages of bounds that do not apply to these.
+- ``refusals``: the messages of bounds that do not apply to these.
 - ``curves``: δ(ε), composition, subsampling, Poisson sampling, non-response, groups, Rényi, Gaussian limit, sweeps.
 - ``tradeoff``, ``calibration``, ``metric``: trade-off functions and attack risks; calibrated settings; metric privacy.
 - ``wire``: messages of every example from a fixed seed and from a fixed key, and the estimates from them.

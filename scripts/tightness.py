@@ -19,6 +19,7 @@ from shuffledp.numerics.worst_case_positive_part import chi_squared_distances
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tightness.md"
 USERS, DELTA = 10_000, 1e-6
 LOCAL = (0.5, 1.0, 3.0)
+MIN_SHOWN_GAP = 1e-4
 MAX_GAP = 0.5
 """Largest gap in percent that is left without an explanation."""
 NONE = "–"
@@ -129,13 +130,20 @@ def row(mechanism: Mechanism) -> tuple[str, float | None]:
     least, lower = min(quick.upper, worst or math.inf), quick.lower
     gap = None if not lower else 100 * (least / lower - 1)
     numbers = [f"{quick.upper:.5g}", quick.bound, NONE if worst is None else f"{worst:.5g}"]
-    numbers += [NONE if lower is None else f"{lower:.5g}", NONE if gap is None else f"{gap:.3g}%", chi(mechanism)]
+    numbers += [NONE if lower is None else f"{lower:.5g}", NONE if gap is None else format_gap(gap), chi(mechanism)]
     return f"| {describe(mechanism)} | {mechanism.epsilon:g} | " + " | ".join(numbers) + " |", gap
+
+
+def format_gap(gap: float) -> str:
+    """Returns a gap in percent; below one millionth it is what rounding leaves."""
+    return f"{gap:.3g}%" if gap >= MIN_SHOWN_GAP else f"<{MIN_SHOWN_GAP:f}".rstrip("0") + "%"
 
 
 def explain_gaps(gaps: Sequence[tuple[str, float | None]]) -> list[str]:
     """Returns a sentence for each mechanism with a gap or without an attack."""
     names = dict.fromkeys(name for name, gap in gaps if gap is None or gap > MAX_GAP)
+    if missing := [name for name in names if name not in REASONS]:
+        raise SystemExit(f"no attack, or a gap above {MAX_GAP:g}%: add a sentence to REASONS for {', '.join(missing)}.")
     return [f"- `{name}`: {REASONS[name]}" for name in names]
 
 

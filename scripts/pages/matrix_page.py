@@ -74,4 +74,4 @@ def _browsers() -> Any:
     """Returns the mechanisms that run in browsers; none if the service is not installed."""
     if importlib.util.find_spec("shuffledp.service.browser.recipes") is None:
         return ()
-    return importlib.import_module("shuffledp.service.browser.recipes").PROGRAM_BUILDERS
+    return importlib.import_module("shuffledp.service.browser.recipes").RECIPE_BUILDERS

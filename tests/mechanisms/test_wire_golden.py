@@ -30,4 +30,5 @@ def test_messages_from_a_fixed_seed_are_unchanged(name: str) -> None:
         values = np.concatenate([mechanism.audit_pair()] * 50)
         messages = mechanism.encode(values, np.random.default_rng(5))
         found[f"{name}/{place}"] = digest(mechanism.pack(messages))
-    assert found == {key: GOLDEN.get(key, "not there") for key in found}
+    expected = {key: GOLDEN.get(key, "not there") for key in found}
+    assert found == expected, f"lines for tests/golden/wire.json, in its order: {json.dumps(found, indent=1)}"
