@@ -149,7 +149,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Rényi divergence to (ε, δ): the offset",
-        f"{SOURCE}/privacy/composition.py",
+        f"{SOURCE}/privacy/renyi.py",
         "offset = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)",
         "offset = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / order",
         ("tests/composition/test_renyi.py",),
@@ -163,7 +163,7 @@ MUTATIONS = (
     ),
     Mutation(
         "clone pair: the weight",
-        f"{SOURCE}/privacy/guaranteed_tradeoff.py",
+        f"{SOURCE}/privacy/shuffled_tradeoff.py",
         "return 1.0 / (math.exp(self.epsilon_local) + 1.0)",
         "return 1.0 / (math.exp(self.epsilon_local) + 2.0)",
         ("tests/tradeoff/test_trade_off_errata.py", "tests/tradeoff/test_shuffled.py"),
