@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -275,52 +274,7 @@ class UnaryProposal(Proposal):
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(Mechanism):
-    """Base class of mechanisms that send one bit per option."""
-
-    epsilon: float = field(metadata=checked(check_informative_epsilon))
-    options: int = field(metadata=checked(validation.count, at_least=2))
-
-    task = "frequency"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_message_size(type(self).__name__, self.options)
-
-    @property
-    @abstractmethod
-    def bits(self) -> UnaryBits:
-        """The bits of a message."""
-
-    @cached_property
-    def domain(self) -> Category:
-        return Category(type(self).__name__, self.options)
-
-    @cached_property
-    def law(self) -> UnaryLaw:
-        return UnaryLaw(self.bits)
-
-    @cached_property
-    def encoding(self) -> BitRowEncoding:
-        return BitRowEncoding(type(self).__name__, self.options)
-
-    @cached_property
-    def estimator(self) -> BitSumEstimator:
-        return BitSumEstimator(self.options, self.bits.true_probability, self.bits.false_probability)
-
-    @cached_property
-    def proposal(self) -> UnaryProposal:
-        return UnaryProposal(self.bits)
-
-    def randomize(self, values: Array, source: RandomSource) -> Array:
-        return self.bits.draw(values, source)
-
-    def table(self) -> OutputTable:
-        return self.bits.table(type(self).__name__)
-
-
-@dataclass(frozen=True)
-class OUE(UnaryEncoding):
+class OUE(Mechanism):
     """Sends one bit per option: the true option's is a fair coin, every other one is 1 with probability r.
 
     r = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−r)/r is at most e^ε. A message is a row of packed
@@ -344,10 +298,18 @@ class OUE(UnaryEncoding):
     ('0.2689', '0.2311')
     """
 
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
+
     name = "oue"
+    task = "frequency"
     summary = "optimised unary encoding: one bit for each option, a fair one for the own, rare ones for the others"
     use_case = "For many options, where a bit for each may be sent."
     aliases = ("optimised-unary-encoding", "optimized-unary-encoding")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_message_size("OUE", self.options)
 
     @cached_property
     def false_probability(self) -> Fraction:
@@ -359,13 +321,39 @@ class OUE(UnaryEncoding):
         """The bits of a message."""
         return UnaryBits(self.options, true_probability=Fraction(1, 2), false_probability=self.false_probability)
 
+    @cached_property
+    def domain(self) -> Category:
+        return Category("OUE", self.options)
+
+    @cached_property
+    def law(self) -> UnaryLaw:
+        return UnaryLaw(self.bits)
+
+    @cached_property
+    def encoding(self) -> BitRowEncoding:
+        return BitRowEncoding("OUE", self.options)
+
+    @cached_property
+    def estimator(self) -> BitSumEstimator:
+        return BitSumEstimator(self.options, self.bits.true_probability, self.bits.false_probability)
+
+    @cached_property
+    def proposal(self) -> UnaryProposal:
+        return UnaryProposal(self.bits)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.bits.draw(values, source)
+
+    def table(self) -> OutputTable:
+        return self.bits.table("OUE")
+
     @classmethod
     def examples(cls) -> Sequence[OUE]:
         return [cls(epsilon=1.0, options=2), cls(epsilon=0.5, options=3), cls(epsilon=4.0, options=5)]
 
 
 @dataclass(frozen=True)
-class RAPPOR(UnaryEncoding):
+class RAPPOR(Mechanism):
     """Sends one bit per option, 1 for the true one and 0 for the others, each flipped with probability f.
 
     f = 1/(e^{ε/2} + 1), rounded up to a multiple of 2^-64: the ratio ((1−f)/f)² of two bits is at most e^ε. A message
@@ -389,10 +377,18 @@ class RAPPOR(UnaryEncoding):
     3
     """
 
+    epsilon: float = field(metadata=checked(check_informative_epsilon))
+    options: int = field(metadata=checked(validation.count, at_least=2))
+
     name = "rappor"
+    task = "frequency"
     summary = "symmetric unary encoding: one bit for each option, each flipped with the same probability"
     use_case = "To compare with RAPPOR, or where all bits must be flipped alike."
     aliases = ("basic-rappor", "sue", "symmetric-unary-encoding")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_message_size("RAPPOR", self.options)
 
     @cached_property
     def flip(self) -> Fraction:
@@ -403,6 +399,32 @@ class RAPPOR(UnaryEncoding):
     def bits(self) -> UnaryBits:
         """The bits of a message."""
         return UnaryBits(self.options, true_probability=1 - self.flip, false_probability=self.flip)
+
+    @cached_property
+    def domain(self) -> Category:
+        return Category("RAPPOR", self.options)
+
+    @cached_property
+    def law(self) -> UnaryLaw:
+        return UnaryLaw(self.bits)
+
+    @cached_property
+    def encoding(self) -> BitRowEncoding:
+        return BitRowEncoding("RAPPOR", self.options)
+
+    @cached_property
+    def estimator(self) -> BitSumEstimator:
+        return BitSumEstimator(self.options, self.bits.true_probability, self.bits.false_probability)
+
+    @cached_property
+    def proposal(self) -> UnaryProposal:
+        return UnaryProposal(self.bits)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.bits.draw(values, source)
+
+    def table(self) -> OutputTable:
+        return self.bits.table("RAPPOR")
 
     @classmethod
     def examples(cls) -> Sequence[RAPPOR]:
