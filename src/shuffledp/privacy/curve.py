@@ -684,7 +684,7 @@ class ClosedFormCurve(PrivacyCurve):
 
 @dataclass(frozen=True)
 class ClosedFormDeltaCurve(PrivacyCurve):
-    """The curve of an explicit decreasing formula δ(ε), a function of balls that is valid for ε > 0."""
+    """The curve of an explicit decreasing formula δ(ε), a function of balls that is valid for ε > 0; 1 at ε = 0."""
 
     formula: Callable[[arb], arb]
     largest_epsilon: float
