@@ -41,7 +41,7 @@ ELSEWHERE = {"heavy-hitters", "heavy-hitters-at-once"}
 
 
 def test_every_task_is_tried() -> None:
-    assert {*TASKS, *ELSEWHERE} == set(command_names())
+    assert {*TASKS, *ELSEWHERE} == set(command_names()), "add its options to TASKS above"
 
 
 @pytest.mark.exhaustive("marginals")

@@ -31,6 +31,6 @@ def test_the_python_of_the_page_runs(
 def test_every_task_is_on_the_page() -> None:
     """Under its name on the command line, and as a class."""
     told = set(re.findall(r"^\| `([\w-]+)` \|", PAGE, re.MULTILINE))
-    assert told == {kind.command_name() for kind in TASKS}
+    assert told == {kind.command_name() for kind in TASKS}, "add a row to the table of tasks in docs/planning.md"
     for kind in (*TASKS, tasks.UnitVectorMean):
-        assert f"`{kind.__name__}(" in PAGE
+        assert f"`{kind.__name__}(" in PAGE, f"add {kind.__name__} to the sentence below the table"

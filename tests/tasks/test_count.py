@@ -68,3 +68,13 @@ def test_another_domain_is_refused() -> None:
     document["task"]["domain"]["high"] = 2.0
     with pytest.raises(ValueError, match="the task 'count' has the domain 0 to 1"):
         Plan.parse(json.dumps(document))
+
+
+@pytest.mark.parametrize(("levels", "rate"), [(1, 1.0), (64, 0.02)])
+def test_simulated_users_are_at_the_ends(levels: int, rate: float) -> None:
+    """Half of them say yes: a number between no and yes would be rounded at random, and the error be larger."""
+    mechanism = sdp.SplitAndMix(rate=rate, levels=levels, modulus=1 << 20, messages=3, honest=100)
+    plan = Plan(Count(), mechanism, users=100, epsilon=10.0, delta=1e-2)
+    outcome = sdp.simulate(plan, repeats=2000, seed=1)
+    assert outcome.ratio == pytest.approx(1.0, abs=0.1)
+    assert outcome.covered >= 0.93

@@ -508,6 +508,8 @@ class Task(ABC):
     def true_counts(self, mechanism: Mechanism, users: int) -> Integers:
         """Returns the true counts of ``users`` with the data of ``representative_values``, rounded to integers.
 
+        ``simulate`` draws from them: they must agree with ``data_description``.
+
         Args:
             mechanism: Mechanism that is used.
             users: Number of users.

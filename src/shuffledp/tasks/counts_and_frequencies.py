@@ -29,7 +29,7 @@ from shuffledp.tasks.base import (
 )
 from shuffledp.tasks.column_reader import NO_ITEM, ColumnReader, drop_dummies, fill_with_dummies
 from shuffledp.tasks.domain import TASK_PREFIX, Interval, TaskOptions, Values, build_option_domain
-from shuffledp.tasks.means import Mean, Sum
+from shuffledp.tasks.means import SAMPLE_POINTS, Mean, Sum
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +61,12 @@ class Count(Sum):
     def representative_values(self, mechanism: Mechanism) -> Array:
         ends = np.array(mechanism.value_range)
         return ends if mechanism.task == Mean.name else ends[:, None]
+
+    def true_counts(self, mechanism: Mechanism, users: int) -> Integers:
+        # The outermost of the representative numbers of a mean, half a thousandth from the ends: nobody is in between.
+        counts = np.zeros(SAMPLE_POINTS, dtype=np.int64)
+        counts[[0, -1]] = users - users // 2, users // 2
+        return counts
 
     def read_values(self, column: ColumnReader, array: pa.Array) -> Any:
         import pyarrow as pa
