@@ -390,7 +390,7 @@ class TestOtherLaws:
         value = sdp.amplify(randomizer, 3000, bound="all-crowds").epsilon(1e-6)
         with mock.patch.object(sdp.RAPPOR, "other_users", return_value=(lopsided,)):
             finding = verify(build_claim(randomizer, 3000, value, delta=1e-6))
-        assert "every crowd, in 2 directions" in finding.reason
+        assert "every dataset, in 2 directions" in finding.reason
 
     def test_too_many_classes(self) -> None:
         claim = certify(sdp.RAPPOR(1.0, 16), 3000, delta=1e-6, bound="all-crowds")

@@ -100,7 +100,7 @@ def test_all_crowds() -> None:
     claim = certify(sdp.RAPPOR(1.0, 16), 30_000, of=10**5, delta=1e-6)
     assert claim.bound == "all-crowds"
     assert claim.epsilon < certify(sdp.RAPPOR(1.0, 16), 30_000, of=10**5, delta=1e-6, effort="quick").epsilon
-    assert "worst crowd" in verify(parse_mechanism_claim(claim.text())).method
+    assert "worst dataset" in verify(parse_mechanism_claim(claim.text())).method
 
 
 @pytest.mark.exhaustive

@@ -564,7 +564,7 @@ OMITTED_SIZES_DELTA_SHARE = 2.0**-13
 STRATA_COUNT, MAX_SINGLE_SIZES = 24, 48
 """Number of strata of sizes, and the number of sizes up to which each size is a stratum of its own."""
 MIN_DELTA = 1e-280
-BLANKET_METHOD = "contour sums in balls for the sizes of the crowd, by strata"
+BLANKET_METHOD = "contour sums in balls for the numbers of hiding messages, by strata"
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class RandomBlanketProof(RoundProof):
 
     def decide(self, users: int, epsilon: Fraction, delta: Fraction, notice: MessageCallback) -> Finding:
         blanket = self.blanket(users)
-        notice("proving the sizes of the crowd, stratum by stratum")
+        notice("proving the numbers of hiding messages, stratum by stratum")
         every = "the only law" if len(self.laws) == 1 else f"all {len(self.laws)} laws"
         return combine_findings((blanket.decide(law, epsilon, delta) for law in self.laws), self.origin, every)
 
@@ -178,7 +178,7 @@ class WorstDatasetProof(RoundProof):
             notice(f"proving family of laws {number} of {count}")
             return decide_worst_dataset(family, others, epsilon, delta)
 
-        every = "every crowd" if count == 1 else f"every crowd, in {count} directions"
+        every = "every dataset" if count == 1 else f"every dataset, in {count} directions"
         found = (finding(number, family) for number, family in enumerate(self.families, 1))
         return combine_findings(found, self.origin, every)
 

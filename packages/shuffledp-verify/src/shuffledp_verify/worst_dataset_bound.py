@@ -374,7 +374,7 @@ class Hull:
             unlike = self._most_distant_corner(corners, weights, worst)
             if looked >= MAX_PIECES or worst == unlike:
                 raise Undecided(
-                    "the worst of all crowds is not told from the others in as many pieces as are looked at."
+                    "the worst dataset is not separated from the others by the largest number of subdivisions."
                 )
             if FEW_CORNERS < len(corners) <= self.nodes.kinds:
                 near, far = self.split_around(corners, worst)
@@ -407,7 +407,7 @@ def _largest_cosine(low: float, high: float) -> float:
 
 # --- Every dataset of a family of laws ---
 
-FAMILY_METHOD = "worst crowd: hulls of crowds, a contour sum in balls"
+FAMILY_METHOD = "worst dataset: hulls of datasets, a contour sum in balls"
 FAMILY_BITS = 128
 BEYOND_EXPONENT = 10.0
 """The last block ends where the remaining probability is this many e-folds below δ."""
@@ -482,7 +482,7 @@ def decide_worst_dataset(family: LawFamily, others: int, epsilon: Fraction, delt
     for kind in _widest_laws(family, epsilon):
         finding = decide_divergence(kind, others + 1, epsilon, delta)
         if finding.verdict is Verdict.NO:
-            return Finding(Verdict.NO, finding.reason, f"one crowd: {finding.method}")
+            return Finding(Verdict.NO, finding.reason, f"one dataset: {finding.method}")
     return Finding(Verdict.OPEN, reason, FAMILY_METHOD)
 
 
@@ -602,7 +602,7 @@ MAX_EXHAUSTIVE_USERS, MAX_FALLBACK_USERS = 1_000, 100_000
 MAX_BLOCKS = 400
 BINARY_BITS, OMITTED_DELTA_SHARE = 160, 2.0**-60
 """The working precision, and the share of δ that is left out of a law."""
-BINARY_METHOD = "sums over every count of every crowd in balls"
+BINARY_METHOD = "sums over every count of every dataset in balls"
 
 
 def decide_binary(high: Fraction, low: Fraction, users: int, epsilon: Fraction, delta: Fraction) -> Finding:
