@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee
 from shuffledp.ledger.ledger import Ledger
 
 DELTA = 1e-8

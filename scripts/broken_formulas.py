@@ -171,14 +171,14 @@ MUTATIONS = (
     # --- Rounding ---
     Mutation(
         "float above an exact number",
-        f"{SOURCE}/numerics/intervals.py",
+        f"{SOURCE}/numerics/ball_arithmetic.py",
         "return nearest if Fraction(nearest) >= Fraction(number) else math.nextafter(nearest, math.inf)",
         "return nearest",
         ("tests/numerics/test_ball.py",),
     ),
     Mutation(
         "float above a ball",
-        f"{SOURCE}/numerics/intervals.py",
+        f"{SOURCE}/numerics/ball_arithmetic.py",
         "arb(candidate) >= ball)",
         "arb(candidate) >= ball.lower())",
         ("tests/numerics/test_ball.py",),
@@ -251,7 +251,7 @@ MUTATIONS = (
     # --- Ledger and service ---
     Mutation(
         "ledger: rounds of one kind are counted",
-        f"{SOURCE}/ledger/entries_and_budgets.py",
+        f"{SOURCE}/ledger/accounting.py",
         "for _ in range(counts[recipe])]",
         "for _ in range(min(1, counts[recipe]))]",
         ("tests/collection/test_ledger.py", "tests/collection/test_spending.py"),

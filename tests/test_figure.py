@@ -28,7 +28,7 @@ def test_numbers_as_in_print(value: float, text: str) -> None:
 @pytest.mark.exhaustive
 def test_the_legend_names_every_bound_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Best first, what is no guarantee and the attack last; the others are grey; the title says what is drawn."""
-    monkeypatch.setattr("shuffledp.cli.compare.PLOT_POINTS", 2)
+    monkeypatch.setattr("shuffledp.cli.compare_bounds.PLOT_POINTS", 2)
     path = tmp_path / "bounds.svg"
     words = ("--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--users", "1000", "--delta", "1e-5")
     assert run("compare", *words, "--plot", str(path)).status == 0

@@ -23,7 +23,7 @@ from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.randomized_response import KRR
-from shuffledp.numerics.intervals import ndtr, ndtri
+from shuffledp.numerics.ball_arithmetic import ndtr, ndtri
 from shuffledp.privacy.random_initialization import CustomGradient, LeastSquares, Logistic, NoisyStep
 from shuffledp.privacy.shuffled_tradeoff import CloneErrors
 from shuffledp.privacy.tradeoff import GaussianTradeOff

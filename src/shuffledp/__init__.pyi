@@ -63,7 +63,7 @@ from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
 from shuffledp.mechanisms.mean.witch_hat import WitchHat as WitchHat
 from shuffledp.mechanisms.metric.exponential import Exponential as Exponential, PaddedExponential as PaddedExponential
 from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace as PlanarLaplace
-from shuffledp.mechanisms.opt_out import OptOut as OptOut
+from shuffledp.mechanisms.opt_out_group import OptOut as OptOut
 from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import PCKV as PCKV, PrivKV as PrivKV
 from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet as PrivSet
 from shuffledp.mechanisms.sets_and_key_values.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR

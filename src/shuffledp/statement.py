@@ -37,7 +37,7 @@ from shuffledp._core.pages import (
 from shuffledp._core.results_and_value_objects import PrintableResult, Row
 from shuffledp.bounds.participation import Participation
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.numerics.intervals import precision, round_down, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up
 from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer_interface import Randomizer

@@ -13,7 +13,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds.worst_dataset_bound import WorstDatasetBound
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.privacy.dominating_pairs import ListedOtherUsers
 from shuffledp.privacy.variation_ratio import other_users_from_ratios
 from shuffledp.testing.bounds import build_trial, compare_bounds, draw_random_trial

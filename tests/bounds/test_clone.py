@@ -11,7 +11,7 @@ import pytest
 from mpmath import mp, mpf
 
 from shuffledp import NotApplicable, VariationRatio, amplify
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import exact_pair
 from tests.numerics.exact_law import fraction_of

@@ -18,7 +18,7 @@ from shuffledp_verify.arithmetic import Number, bracket_exponential, precision
 from shuffledp_verify.divergence import ContourSum, decide_divergence, enumerate_counts, sum_binomials
 
 import shuffledp.certificates
-from shuffledp.numerics import intervals
+from shuffledp.numerics import ball_arithmetic
 from tests.oracle.exact_enumeration import hockey_stick_of_counts, positive_part_mean
 
 FORBIDDEN = {"contour_integral", "positive_part", "roots", "distributions", "worst_case_positive_part", "worst_dataset"}
@@ -178,7 +178,7 @@ def test_the_proof_shares_nothing_with_the_engine() -> None:
 
 def test_both_take_one_lock_for_the_precision() -> None:
     """It is global to FLINT, whoever sets it."""
-    assert shuffledp_verify.arithmetic._LOCK is intervals._LOCK
+    assert shuffledp_verify.arithmetic._LOCK is ball_arithmetic._LOCK
 
 
 @pytest.mark.parametrize("users", [10**9, 10**12])

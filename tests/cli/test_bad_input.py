@@ -136,7 +136,7 @@ def test_what_a_command_does_is_not_cut_off_in_the_list(group: tuple[str, ...], 
 
 def test_a_reserved_collection_can_be_named(ledger: Ledger) -> None:
     """The ledger's lines are not broken; what can be taken back is told with its whole id; a stranger is named."""
-    from shuffledp.ledger.guarantee import Guarantee
+    from shuffledp.ledger.collection_guarantee import Guarantee
 
     name = ledger.new_id()
     ledger.reserve(name, Guarantee(small_plan("krr", users=200), 200))

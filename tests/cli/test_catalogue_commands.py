@@ -212,7 +212,7 @@ def test_compare_as_json() -> None:
 @pytest.mark.exhaustive
 def test_compare_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plot is written as PNG; a place that cannot be written to is a sentence."""
-    monkeypatch.setattr("shuffledp.cli.compare.PLOT_POINTS", 2)
+    monkeypatch.setattr("shuffledp.cli.compare_bounds.PLOT_POINTS", 2)
     path = tmp_path / "bounds.png"
     words = ["compare", *arguments("krr"), "--users", "1000", "--delta", "1e-5", "--plot"]
     assert run(*words, str(path)).status == 0
@@ -225,7 +225,7 @@ def test_compare_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.exhaustive
 def test_compare_writes_every_bound_along_an_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of local ε; and the users, where a protocol has no local ε: each row is what ``compare`` says there."""
-    monkeypatch.setattr("shuffledp.cli.compare.PLOT_POINTS", 2)
+    monkeypatch.setattr("shuffledp.cli.compare_bounds.PLOT_POINTS", 2)
     path = tmp_path / "bounds.csv"
     words = ["--delta", "1e-5", "--curve", str(path), "--range"]
     assert run("compare", *arguments("krr"), "--users", "1000", *words, "0.5", "1").status == 0

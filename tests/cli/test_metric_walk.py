@@ -10,7 +10,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.errors import GuaranteeTooWeak
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from tests.cli import CommandResult, replace_options, run
 
 SOLVE = ["metric", "solve", "--users", "1e4", "--delta", "1e-6", "--diameters", "1"]

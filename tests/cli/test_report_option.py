@@ -12,7 +12,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp._core.formatting import format_exact
 from shuffledp.bounds import sweep
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from tests.cli import run
 from tests.collection import new_ledger, random_column, small_plan, write_table
 

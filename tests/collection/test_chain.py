@@ -18,8 +18,8 @@ import psycopg
 import pytest
 
 from shuffledp.collection.collect import collect
-from shuffledp.ledger import entries_and_budgets
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger import accounting
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.hash_chain import Head, LedgerError, chain_payloads
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.ledger.rollback_guard import RollbackGuard, id_path
@@ -347,7 +347,7 @@ def test_damage_is_a_sentence_or_changes_nothing(tmp_path: Path, monkeypatch: py
     """A thousand mutations of a ledger that nobody has seen before: none is accepted with another meaning."""
     original = used(tmp_path / "original.sqlite")
     content = original.path.read_bytes()
-    compose, of = entries_and_budgets.composed_epsilon, SampledDeltas.from_curve
+    compose, of = accounting.composed_epsilon, SampledDeltas.from_curve
     answers: dict[Any, float] = {}
     dots: dict[int, SampledDeltas] = {}
 
@@ -362,7 +362,7 @@ def test_damage_is_a_sentence_or_changes_nothing(tmp_path: Path, monkeypatch: py
             dots[curve.users] = of(curve)
         return dots[curve.users]
 
-    monkeypatch.setattr(entries_and_budgets, "composed_epsilon", composed)
+    monkeypatch.setattr(accounting, "composed_epsilon", composed)
     monkeypatch.setattr(SampledDeltas, "from_curve", dots_of)
     monkeypatch.setattr(RollbackGuard, "record_head", lambda *_: None)
     wanted = original.head(), original.budget_statuses("test", 1e-6)

@@ -24,7 +24,7 @@ from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.table_views import MAX_ID_BYTES, IdHash, RowsPerUserTable
 from shuffledp.collection.input.tables import open_input
 from shuffledp.collection.resumable_job import Job
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee
 from shuffledp.privacy.group_privacy import group
 from shuffledp.spark.engine import Spark
 from shuffledp.storage import sorting

@@ -22,7 +22,7 @@ from shuffledp.collection.engine import Engine
 from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.table_views import RowsPerUserTable, SampledTable
 from shuffledp.collection.message_files import Manifest
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan
 from shuffledp.statement import NONRESPONSE_CONDITION
 from shuffledp.testing.engines import KEY, read_messages

@@ -19,7 +19,7 @@ from shuffledp._core.formatting import format_rounded_up
 from shuffledp.collection.collect import CollectionRequest, collect, run_collection
 from shuffledp.collection.engine import create_engine
 from shuffledp.collection.input.files import FileTable
-from shuffledp.ledger.guarantee import Guarantee, composed_epsilon, compute_entry_curve
+from shuffledp.ledger.collection_guarantee import Guarantee, composed_epsilon, compute_entry_curve
 from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger, RoundTaken
 from tests.collection import list_paths, new_ledger, random_column, small_plan, write_table
@@ -365,7 +365,7 @@ def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.Monke
         built.append(arguments)
         return amplify(*arguments, **named)
 
-    monkeypatch.setattr("shuffledp.ledger.guarantee.amplify", counted)
+    monkeypatch.setattr("shuffledp.ledger.collection_guarantee.amplify", counted)
     new_ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
     collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")
     assert len(built) == 1

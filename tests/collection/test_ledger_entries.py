@@ -13,8 +13,8 @@ import pytest
 import shuffledp as sdp
 from shuffledp._core.formatting import format_exact
 from shuffledp.bounds.subsampling import nonresponse
-from shuffledp.ledger import entries_and_budgets
-from shuffledp.ledger.guarantee import (
+from shuffledp.ledger import accounting
+from shuffledp.ledger.collection_guarantee import (
     CurveInputs,
     Guarantee,
     composed_epsilon,
@@ -127,7 +127,7 @@ def test_samples_are_added_to_other_collections() -> None:
         drawn().curve_inputs,
     ]
     together = composed_epsilon([compute_entry_curve(recipe) for recipe in recipes], 1e-6)
-    found = entries_and_budgets.PrivacyAccountant(lambda keys: {}).epsilon(recipes, 1e-6, {})
+    found = accounting.PrivacyAccountant(lambda keys: {}).epsilon(recipes, 1e-6, {})
     assert together <= found <= together * 1.001
     assert found > max(compute_entry_curve(recipe).epsilon(1e-6).upper for recipe in recipes)
 
@@ -212,7 +212,7 @@ def test_a_reader_keeps_what_it_computed(place: Path | str, monkeypatch: pytest.
     ledger = new_ledger(place)
     for number, guarantee in enumerate(mixed(3)):
         ledger.reserve(str(number), guarantee)
-    monkeypatch.setattr(entries_and_budgets, "__version__", "0.0.0")
+    monkeypatch.setattr(accounting, "__version__", "0.0.0")
     entries = ledger.head().entries
     for expected in (3, 0):
         with counted(monkeypatch) as seen:
@@ -228,7 +228,7 @@ def test_a_reader_waits_for_nobody_to_keep_it(tmp_path: Path, monkeypatch: pytes
     for number, guarantee in enumerate(mixed(2)):
         ledger.reserve(str(number), guarantee)
     before, entries = ledger.budget_statuses("test", 1e-8)[0].epsilon, ledger.head().entries
-    monkeypatch.setattr(entries_and_budgets, "__version__", "0.0.0")
+    monkeypatch.setattr(accounting, "__version__", "0.0.0")
     other = sqlite3.connect(ledger.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert Ledger(ledger.path).budget_statuses("test", 1e-8)[0].epsilon == before

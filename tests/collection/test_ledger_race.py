@@ -15,8 +15,8 @@ import pytest
 
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.ledger import storage
-from shuffledp.ledger.entries_and_budgets import RELEASED
-from shuffledp.ledger.guarantee import composed_epsilon
+from shuffledp.ledger.accounting import RELEASED
+from shuffledp.ledger.collection_guarantee import composed_epsilon
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.ledger.storage import LedgerDatabase, LedgerFile
 from tests.collection import new_ledger

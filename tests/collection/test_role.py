@@ -24,7 +24,7 @@ from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import USERS, AlreadyShuffled, BatchSpec, EncodedFile, Manifest
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, RoundTaken
 from shuffledp.planning.plan import Plan
 from shuffledp.storage import sorting

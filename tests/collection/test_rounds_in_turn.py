@@ -14,7 +14,7 @@ from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection import Ledger, encode, estimate, shuffle
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.report import NEXT_PLAN_FILE, Report
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.planning.plan import Plan
 from shuffledp.tasks import HeavyHitters, HittersAtOnce
 from tests.collection import new_ledger

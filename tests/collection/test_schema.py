@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.collection.collect import collect
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.hash_chain import Head, LedgerError
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.planning.plan import Plan

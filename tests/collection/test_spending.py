@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from shuffledp.ledger import entries_and_budgets
-from shuffledp.ledger.entries_and_budgets import build_ledger_state
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee, composed_epsilon, compute_entry_curve
+from shuffledp.ledger import accounting
+from shuffledp.ledger.accounting import build_ledger_state
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee, composed_epsilon, compute_entry_curve
 from shuffledp.ledger.hash_chain import chain_payloads, verify_events
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.privacy.sampled_curve import SampledDeltas, fingerprint
@@ -87,7 +87,7 @@ def test_a_kept_answer_is_the_computed_one_to_the_last_bit(ledger: Ledger, monke
     assert seen == []
     recipes = [entry.recipe for entry in kept.entries]
     with counted(monkeypatch) as seen:
-        fresh = entries_and_budgets.PrivacyAccountant(lambda keys: {}).epsilon(recipes, 1e-8, {})
+        fresh = accounting.PrivacyAccountant(lambda keys: {}).epsilon(recipes, 1e-8, {})
     assert len(seen) == FEW
     assert kept.epsilon == fresh
     exact = composed_epsilon([guarantee.curve for guarantee in mixed(FEW)], 1e-8)
@@ -98,7 +98,7 @@ def test_a_kept_answer_is_the_computed_one_to_the_last_bit(ledger: Ledger, monke
 def test_an_edited_curve_is_computed_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """Whatever stands in the file, only what the chain vouches for is believed."""
     before = ledger.budget_statuses("test")[0].epsilon
-    key = entries_and_budgets.curve_key(mixed(1)[0].curve_inputs)
+    key = accounting.curve_key(mixed(1)[0].curve_inputs)
     (content,) = Ledger(ledger.path)._file.read_curves([key]).values()
     other = SampledDeltas.from_bytes(content)
     better = dataclasses.replace(other, upper=other.upper / 2)
@@ -120,7 +120,7 @@ def test_an_edited_curve_is_computed_again(ledger: Ledger, monkeypatch: pytest.M
 
 def test_another_version_computes_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake in one version's numbers does not outlive it."""
-    monkeypatch.setattr(entries_and_budgets, "__version__", "0.0.0")
+    monkeypatch.setattr(accounting, "__version__", "0.0.0")
     with counted(monkeypatch) as seen:
         Ledger(ledger.path).budget_statuses("test")
     assert len(seen) == FEW
@@ -158,7 +158,7 @@ def test_nobody_waits_while_another_computes(tmp_path: Path, monkeypatch: pytest
     ledger, asked = new_ledger(path), []
     ledger.set_budget("test", composed_epsilon([alone().curve] * 2, 1e-6), 1e-6)
     monkeypatch.setattr("shuffledp.ledger.storage.SQLITE_WAIT_SECONDS", 0.0)
-    compose = entries_and_budgets.composed_epsilon
+    compose = accounting.composed_epsilon
 
     def slow(curves: Any, delta: float) -> float:
         asked.append(len(curves))
@@ -167,7 +167,7 @@ def test_nobody_waits_while_another_computes(tmp_path: Path, monkeypatch: pytest
             Ledger(path).register("somebody")
         return compose(curves, delta)
 
-    monkeypatch.setattr(entries_and_budgets, "composed_epsilon", slow)
+    monkeypatch.setattr(accounting, "composed_epsilon", slow)
     ledger.reserve("mine", alone())
     # Mine alone; the other alone; mine after the other. What "somebody" gives is not asked again.
     assert asked == [1, 1, 2]
@@ -186,7 +186,7 @@ def test_a_look_at_two_hundred_entries_is_quick(tmp_path: Path, monkeypatch: pyt
     for number in range(200):
         recipe = dataclasses.replace(alone().curve_inputs, users=5000 + number)
         dots = dataclasses.replace(smooth, upper=smooth.upper * (1 - number / 1e4))
-        key, content = entries_and_budgets.curve_key(recipe), dots.to_bytes()
+        key, content = accounting.curve_key(recipe), dots.to_bytes()
         told = {"id": str(number), "recipe": recipe.to_document(), "curves": {key: fingerprint(content)}}
         payloads.append(payload | told)
         contents[key] = content

@@ -17,7 +17,7 @@ from shuffledp.collection.collect import CollectionRequest, run_collection
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.input.tables import open_input
 from shuffledp.collection.report import GuaranteeText
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger
 
 ROWS = 3000

@@ -12,7 +12,7 @@ import pytest
 from shuffledp import KRR, amplify, collection, verify
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.collection.collect import collect
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.group_privacy import group
 from shuffledp.tasks import Frequency

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.privacy.curve import BoundValue, CurveSource, PrivacyCurve
 from tests.oracle.exact_enumeration import add_one_message, multinomial_law
 

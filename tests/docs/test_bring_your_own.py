@@ -20,7 +20,7 @@ from tests.mechanisms.test_visitor import forget
 
 __all__ = ["forget"]
 
-from shuffledp.testing.statistical_checks import the_messages_follow_the_table
+from shuffledp.testing.sampling_checks import the_messages_follow_the_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bring-your-own.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

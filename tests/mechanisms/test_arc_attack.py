@@ -15,7 +15,7 @@ from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import (
     independent_points,
     overlap_probability,
 )
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 
 
 @pytest.mark.parametrize("pair", EQUAL_POWER_SUM_SETS, ids=lambda pair: str(len(pair[0])))

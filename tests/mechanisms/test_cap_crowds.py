@@ -19,7 +19,7 @@ from shuffledp.mechanisms.vector.privunit import (
     Overlaps,
     build_cap_other_users,
 )
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.sampling.spherical_caps_and_frames import Cap

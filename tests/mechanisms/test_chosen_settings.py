@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp import calibrate
-from shuffledp.mechanisms.base import subset_mechanism
+from shuffledp.mechanisms.base import subset_parts
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
 from shuffledp.mechanisms.frequency import local_hash, pi_rappor, projective_geometry
@@ -26,8 +26,8 @@ from shuffledp.mechanisms.sets_and_key_values.wheel_and_collision import Collisi
 
 Case = tuple[Callable[[], Any], tuple[str, ...], Any, str, Any]
 CHOOSERS: dict[str, Case] = {
-    "subset": (lambda: Subset(1.0, 30), ("size",), subset_mechanism, "best_size", 1),
-    "privset": (lambda: PrivSet(1.0, 30, 2), ("size",), subset_mechanism, "best_size", 1),
+    "subset": (lambda: Subset(1.0, 30), ("size",), subset_parts, "best_size", 1),
+    "privset": (lambda: PrivSet(1.0, 30, 2), ("size",), subset_parts, "best_size", 1),
     "local-hash": (lambda: LocalHash(1.0, 30), ("length",), local_hash, "best_prime_within", 11),
     "pi-rappor": (lambda: PIRAPPOR(1.0, 30), ("prime",), pi_rappor, "_best_prime", 37),
     "projective-geometry": (lambda: ProjectiveGeometry(1.0, 30), ("prime",), projective_geometry, "best_base", 7),

@@ -21,7 +21,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.base.seed_compression import SeedLaw
 from shuffledp.mechanisms.base.table_law import UnitTable
 from shuffledp.mechanisms.base.table_mechanism import TableProposal
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.sampling import rounding_and_digits
 from tests.mechanisms.test_compressed import at_most_e_to

@@ -36,7 +36,7 @@ from shuffledp.testing.mechanism_checks import (
     require_two_messages,
 )
 from shuffledp.testing.mechanisms import CHECKS
-from shuffledp.testing.statistical_checks import FALSE_ALARM_PROBABILITY
+from shuffledp.testing.sampling_checks import FALSE_ALARM_PROBABILITY
 from tests import brute_force_cache
 
 EXAMPLES = {

@@ -13,7 +13,7 @@ from flint import arb, ctx
 import shuffledp as sdp
 from shuffledp.mechanisms.mean import laplace
 from shuffledp.mechanisms.mean.laplace import Laplace
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.curve import CurveSource, NumericCurve
 from shuffledp.privacy.variation_ratio import VariationRatio

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.base.subset_mechanism import _total_variance
+from shuffledp.mechanisms.base.subset_parts import _total_variance
 from shuffledp.mechanisms.frequency.subset_selection import Subset
 from shuffledp.mechanisms.sets_and_key_values.privset import PrivSet
 from shuffledp.numerics.positive_part import PositivePartMean

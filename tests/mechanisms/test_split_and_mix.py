@@ -20,8 +20,8 @@ from shuffledp.mechanisms.correlated_noise.split_and_mix import (
     SplitAndMixLoss,
     mixing_distance,
 )
+from shuffledp.numerics.ball_arithmetic import round_up
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
-from shuffledp.numerics.intervals import round_up
 from shuffledp.sampling.random_sources import resolve_source
 from tests.oracle.shared_messages import Counts, combine_multisets, user_multisets
 

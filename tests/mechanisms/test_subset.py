@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.base.subset_mechanism import _total_variance
+from shuffledp.mechanisms.base.subset_parts import _total_variance
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.frequency.subset_selection import Subset
 

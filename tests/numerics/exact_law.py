@@ -10,8 +10,8 @@ from typing import NamedTuple
 from flint import arb
 from hypothesis import strategies as st
 
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
-from shuffledp.numerics.intervals import to_rational
 from tests.oracle.exact_enumeration import positive_part_mean
 
 KINDS = ("small integers", "rationals", "huge spread", "nearly equal")

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from mpmath import mp, mpf
 
 from shuffledp._core.errors import NumericalError
-from shuffledp.numerics.intervals import (
+from shuffledp.numerics.ball_arithmetic import (
     compute_until_narrow,
     float_above,
     gaussian_tail_sum,

@@ -11,6 +11,7 @@ from flint import arb
 from mpmath import mp, mpf
 from scipy.special import betainc
 
+from shuffledp.numerics.ball_arithmetic import precision, to_rational
 from shuffledp.numerics.distributions import (
     Coin,
     binomial_upper_tail,
@@ -19,7 +20,6 @@ from shuffledp.numerics.distributions import (
     point_mass,
     tail_bound,
 )
-from shuffledp.numerics.intervals import precision, to_rational
 
 from .exact_law import contains, lower_end, upper_end
 

@@ -14,9 +14,9 @@ from hypothesis import assume, given, settings, strategies as st
 from mpmath import mp, mpf
 
 from shuffledp.numerics import contour_integral, positive_part
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.contour_integral import ContourPlan, TiltedLaw
 from shuffledp.numerics.distributions import FiniteLaw
-from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import positive_part_mean
 from shuffledp.privacy.variation_ratio import VariationRatio
 

@@ -11,9 +11,9 @@ import pytest
 
 from shuffledp import VariationRatio
 from shuffledp.numerics import contour_integral
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.contour_integral import LOG_HALF, log_ratio, relative_sums, squared_ratios, tilted_floats
 from shuffledp.numerics.distributions import FiniteLaw
-from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 
 from .exact_law import KINDS, encloses, overlap, random_law, relative_width

@@ -11,8 +11,8 @@ from flint import arb
 from hypothesis import given, settings, strategies as st
 
 from shuffledp.numerics import contour_integral, positive_part
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.numerics.distributions import Bracket, FiniteLaw
-from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import PositivePartMean, positive_part_mean
 from shuffledp.privacy.dominating_pairs import exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio

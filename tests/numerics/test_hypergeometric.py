@@ -9,8 +9,8 @@ import pytest
 from flint import arb, fmpq
 from scipy.stats import hypergeom
 
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.distributions import hypergeometric_upper_tail
-from shuffledp.numerics.intervals import precision
 
 
 def exact_tail(population: int, marked: int, drawn: int, k: int) -> Fraction:

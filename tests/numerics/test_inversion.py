@@ -11,8 +11,8 @@ from random import Random
 import pytest
 from flint import arb
 
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.distributions import Bracket
-from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import invert
 from shuffledp.privacy.variation_ratio import VariationRatio

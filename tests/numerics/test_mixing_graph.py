@@ -10,7 +10,7 @@ import pytest
 from flint import arb
 
 from shuffledp.mechanisms.correlated_noise.split_and_mix import MAX_EXACT_OWNERS, MixingGraph, mixing_distance
-from shuffledp.numerics.intervals import round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import round_up, to_rational
 from tests.oracle.shared_messages import Counts, combine_multisets, user_multisets
 
 

@@ -12,7 +12,7 @@ from flint import arb
 
 from shuffledp.bounds import exact_binary
 from shuffledp.bounds.exact_binary import TwoBinomials
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 
 
 def divergence(coins: TwoBinomials, growth: Fraction) -> Fraction:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from flint import arb
 
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.numerics.distributions import FiniteLaw
-from shuffledp.numerics.intervals import to_rational
 from shuffledp.numerics.positive_part import positive_part_mean
 from shuffledp.numerics.worst_case_positive_part import WorstDatasetMixture
 from tests.oracle.exact_enumeration import compositions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import shuffledp as sdp
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee
 from shuffledp.planning.plan import Plan
 from shuffledp.tasks.counts_and_frequencies import Frequency
 

@@ -11,7 +11,7 @@ import pytest
 from shuffledp import KRR, PureDUMP, amplify, calibrate, compose
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import format_rounded_up
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.planning.goal import Goal
 from shuffledp.planning.mechanism_calibration import Rejection
 from shuffledp.planning.plan import Plan

@@ -14,7 +14,7 @@ from mpmath import mp
 
 from shuffledp import BoundValue, PrivacyCurve, VariationRatio, amplify
 from shuffledp._core.errors import NotApplicable
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.privacy.curve import ClosedFormCurve, ClosedFormDeltaCurve, CurveSource, NumericCurve
 from shuffledp.privacy.dominating_pairs import exact_pair
 from shuffledp.privacy.lower_bounds import AttackCurve

@@ -10,7 +10,7 @@ import pytest
 from flint import arb, fmpq
 
 from shuffledp import FromTable
-from shuffledp.numerics.intervals import precision, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, to_rational
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.privacy.dominating_pairs import HidingPair, MessageClass, exact_pair
 from tests.numerics.exact_law import contains, encloses

@@ -12,7 +12,7 @@ from flint import fmpq
 from scipy.optimize import linprog
 
 import shuffledp as sdp
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.privacy.variation_ratio import other_users_from_ratios
 from shuffledp.testing.mechanism_checks import is_below_a_mixture
 

@@ -17,7 +17,7 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp.bounds.compare_metric import build_attack_pair
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.input_pairs import build_attack, neighbours_from_pair
 from shuffledp.privacy.lower_bounds import AttackCurve

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
-from shuffledp.numerics.intervals import precision, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, to_rational
 from shuffledp.privacy.variation_ratio import SNAP_TOLERANCE, VariationRatio
 from tests.numerics.exact_law import contains, lower_end, upper_end
 

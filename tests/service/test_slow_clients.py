@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from shuffledp.service import _http_connection, ingest
+from shuffledp.service import _server_connection_limits, ingest
 from shuffledp.service.serve import bind_socket, build_uvicorn_settings
 from shuffledp.service.server import ShufflerApplication
 from tests.service import create_campaign, plan_for
@@ -31,7 +31,7 @@ async def answers(port: int, words: bytes, more: bytes = b"") -> bytes:
 
 def test_they_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing, half a head, half a second head, no body, half a body, too much; somebody else is answered meanwhile."""
-    monkeypatch.setattr(_http_connection, "HEAD_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(_server_connection_limits, "HEAD_TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(ingest, "BODY_TIMEOUT_SECONDS", 0.2)
     campaign = create_campaign(plan_for(30))
     paths = accept_campaign(tmp_path / "state", campaign)

@@ -14,7 +14,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp._core.results_and_value_objects import Progress
-from shuffledp.testing import CheckResult, ConformanceError, check_mechanism, statistical_checks
+from shuffledp.testing import CheckResult, ConformanceError, check_mechanism, sampling_checks
 from shuffledp.testing._mechanism_case import MechanismCase
 from shuffledp.testing.estimate_checks import without_a_table_the_estimate_has_the_stated_mean_and_variance
 from shuffledp.testing.mechanism_checks import (
@@ -22,7 +22,7 @@ from shuffledp.testing.mechanism_checks import (
     without_a_table_the_parameters_keep_the_promise,
 )
 from shuffledp.testing.mechanisms import CHECKS
-from shuffledp.testing.statistical_checks import (
+from shuffledp.testing.sampling_checks import (
     chi_square,
     relative_entropy,
     relative_entropy_limit,
@@ -212,6 +212,6 @@ def test_a_rare_message_that_comes_too_often_by_chance_is_no_alarm(monkeypatch: 
     assert statistic > limit
     assert relative_entropy(seen, expected / 2000) < relative_entropy_limit(3)
     # The first look of a good sampler is unlucky: the second one is not.
-    monkeypatch.setattr(statistical_checks, "chi_square", lambda seen, expected: (100.0, 1.0))
+    monkeypatch.setattr(sampling_checks, "chi_square", lambda seen, expected: (100.0, 1.0))
     assert the_messages_follow_the_table.find_failure(MechanismCase(Good())) is None
     assert the_messages_follow_the_table.find_failure(MechanismCase(BROKEN_MECHANISMS[0][0])) is not None

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import shuffledp as sdp
 from shuffledp import VariationRatio, amplify, compose, privacy_curve, trade_off
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff, epsilon_reach
 from shuffledp.privacy.shuffled_tradeoff import shuffled_trade_off
 from shuffledp.privacy.tradeoff import GaussianTradeOff, PiecewiseTradeOff

@@ -15,7 +15,7 @@ from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.clones import local_ratio
 from shuffledp.bounds.tail_truncation import has_tails, tail_curve
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.curve import (
     FORMULA_BITS,

@@ -12,7 +12,7 @@ from flint import arb
 from shuffledp._core.errors import NotApplicable
 from shuffledp.bounds.base import Bound, require_inequality
 from shuffledp.bounds.variation_ratio import numeric_curve
-from shuffledp.numerics.intervals import float_above, precision, round_down, round_up
+from shuffledp.numerics.ball_arithmetic import float_above, precision, round_down, round_up
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, ClosedFormCurve, NumericCurve, PrivacyCurve
 from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import SNAP_TOLERANCE, VariationRatio

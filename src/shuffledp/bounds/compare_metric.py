@@ -10,7 +10,7 @@ from flint import arb
 from shuffledp._core import validation
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.bounds.metric_amplification import AmplifiedMetric, all_amplifications
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.privacy.curve import BoundValue
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
 from shuffledp.privacy.lower_bounds import AttackCurve

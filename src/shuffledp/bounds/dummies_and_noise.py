@@ -14,8 +14,8 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound
 from shuffledp.bounds.blanket import OptimalBound
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up, to_rational
 from shuffledp.numerics.distributions import Coin, find_chernoff_window, masses_between
-from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.aggregate_noise import AggregateNoiseCurve
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, ClosedFormCurve, CurveSource, NumericCurve, PrivacyCurve

@@ -16,8 +16,8 @@ from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound, EvaluationCost
 from shuffledp.bounds.worst_dataset_bound import EXACT_BINARY_USER_LIMIT, MIN_RELATIVE_GAIN
+from shuffledp.numerics.ball_arithmetic import precision, round_up, to_rational
 from shuffledp.numerics.distributions import Bracket
-from shuffledp.numerics.intervals import precision, round_up, to_rational
 from shuffledp.numerics.roots import invert
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, InterpolationPoints, PrivacyCurve
 from shuffledp.privacy.randomizer_interface import Randomizer

@@ -15,7 +15,7 @@ from shuffledp._core.errors import NumericalError
 from shuffledp._core.results_and_value_objects import Progress, ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.metric_amplification import Amplification, MetricVariationRatio, PairDistanceArrays, clone_sums
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.numerics.roots import Indices, find_crossing, find_crossings
 from shuffledp.privacy.metric_space import MAX_DISTANCE, DistanceMatrix, PairDistances
 
@@ -245,6 +245,9 @@ LOWERING_TOLERANCE = 1e-4
 MAX_LOWERINGS = 20
 UNIFORM_STEPS_PER_PAIR, METRIC_STEPS_PER_PAIR = 2, 4
 """Steps for each pair: searched and proved, and both again for a metric."""
+
+
+# --- The solver: every pair of its result is proved ---
 
 
 @dataclass(frozen=True, eq=False)

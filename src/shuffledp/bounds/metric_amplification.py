@@ -24,8 +24,8 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.metric_noise_laws import AnyNoise, MetricNoise
 from shuffledp.bounds.registry import QUICK_EFFORT
 from shuffledp.bounds.worst_dataset_bound import MIN_OTHERS, WorstDatasetCurve
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.numerics.contour_integral import log_positive_part_means
-from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import Indices, find_crossings
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.metric_space import (

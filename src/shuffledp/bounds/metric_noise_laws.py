@@ -11,7 +11,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.validation import Floats
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.privacy.metric_space import (
     TRIANGLE_TOLERANCE,
     Space,

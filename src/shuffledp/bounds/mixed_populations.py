@@ -31,9 +31,9 @@ from shuffledp._core.validation import Floats
 from shuffledp.bounds.pointwise_minimum import BestCurve, join_sources
 from shuffledp.bounds.registry import best_curve
 from shuffledp.bounds.worst_dataset_bound import LOST_USERS_SHARPNESS, MIN_OTHERS, ROUNDING_MARGIN, lost_user_steps
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.contour_integral import phase_factors
 from shuffledp.numerics.distributions import Atoms, Bracket, FiniteLaw
-from shuffledp.numerics.intervals import precision
 from shuffledp.numerics.roots import invert
 from shuffledp.numerics.worst_case_positive_part import SHARPNESS, WorstDatasetMixture
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, InterpolationPoints, PrivacyCurve

@@ -29,6 +29,7 @@ from shuffledp._core.validation import Floats
 from shuffledp.bounds import pointwise_minimum, registry
 from shuffledp.bounds.amplify import BoundChoice, amplify
 from shuffledp.numerics import distributions
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up, to_rational
 from shuffledp.numerics.distributions import (
     Bracket,
     Coin,
@@ -37,7 +38,6 @@ from shuffledp.numerics.distributions import (
     find_chernoff_window,
     masses_between,
 )
-from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import invert
 from shuffledp.privacy.curve import (
     FORMULA_BITS,

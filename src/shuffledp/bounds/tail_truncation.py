@@ -12,7 +12,7 @@ import numpy as np
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.base import Bound
-from shuffledp.numerics.intervals import float_above, float_below
+from shuffledp.numerics.ball_arithmetic import float_above, float_below
 from shuffledp.privacy.curve import (
     BoundValue,
     PrivacyCurve,

@@ -1,4 +1,4 @@
-"""The program `shuffledp`: its commands, and the only place that turns exceptions into messages and exit codes."""
+"""The program `shuffledp`: its commands; here exceptions become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CommandEntry(NamedTuple):
 
 COMMAND_ENTRIES = {
     "amplify": CommandEntry("amplify:command", "Compute the certified central (ε, δ) guarantee of shuffled messages."),
-    "compare": CommandEntry("compare:command", "Compare every bound, and the best known attack."),
+    "compare": CommandEntry("compare_bounds:command", "Compare every bound, and the best known attack."),
     "crowd": CommandEntry(
         "crowd:command",
         "Compute the central (ε, δ) guarantee of each group, if groups differ in their local ε or their table.",

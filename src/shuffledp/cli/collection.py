@@ -144,6 +144,9 @@ Key = Annotated[
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
 
+# --- shuffledp collect, and the roles encode, shuffle, release and estimate ---
+
+
 @takes_input
 def collect_command(
     plan: PlanFile,

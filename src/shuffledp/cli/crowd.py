@@ -19,7 +19,7 @@ from shuffledp.cli import options, output
 from shuffledp.cli.options import RandomizerOptions
 from shuffledp.cli.output import Console, show_spinner
 from shuffledp.mechanisms.base.mechanism import Mechanism
-from shuffledp.mechanisms.opt_out import OptOut
+from shuffledp.mechanisms.opt_out_group import OptOut
 from shuffledp.privacy.composition import compose
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer_interface import HasMixedUsers

@@ -15,8 +15,8 @@ from shuffledp._core.formatting import format_exact, format_json
 from shuffledp.cli import options, output
 from shuffledp.cli.app import UniqueOptionsGroup
 from shuffledp.cli.output import Console
-from shuffledp.ledger.entries_and_budgets import PLAN_DIGITS, RESERVED, BudgetStatus
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.accounting import PLAN_DIGITS, RESERVED, BudgetStatus
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.ledger.storage import LedgerAddress
 from shuffledp.planning.plan import Plan

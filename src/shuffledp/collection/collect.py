@@ -1,7 +1,7 @@
 """A collection by one party: check, reserve, encode, shuffle, aggregate, report, release.
 
-Nothing is written unless every value is as planned, the target is met and the ledger has room. Nothing is released
-before it is complete. Nothing is ever encoded twice with different randomness.
+No message is written unless every value is as planned, the target is met and the ledger has room; a collection that is
+refused leaves no job. Nothing is released before it is complete. Nothing is ever encoded twice with different randomness.
 
 A search, such as that for heavy hitters, runs several rounds. Each round is a collection of its own, is recorded in
 the ledger, and can be killed and resumed like any other. Its questions are a function of the earlier releases, so only
@@ -40,7 +40,7 @@ from shuffledp.collection.input.tables import check_column_names, open_input, pr
 from shuffledp.collection.message_files import BatchSpec
 from shuffledp.collection.report import NEXT_PLAN_FILE, ONE_PARTY_TEXT, Report
 from shuffledp.collection.resumable_job import JOB_FILE, MESSAGES_DIRECTORY, REPORT_FILE, Job, JobArguments
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.ledger.storage import LedgerAddress, parse_location
 from shuffledp.planning.plan import Plan
@@ -122,6 +122,9 @@ def _publish(last: Path, out: Path) -> None:
     files = [path for path in last.iterdir() if path.is_file()]
     for path in sorted(files, key=lambda path: (path.name == REPORT_FILE, path.name)):
         durable_files.replace_atomically(out / path.name, path.read_bytes())
+
+
+# --- collect ---
 
 
 def collect(

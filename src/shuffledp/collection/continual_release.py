@@ -32,7 +32,7 @@ from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.message_files import BatchSpec, EncodedFile, MessageDigest
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.base.range_estimator import TreeEstimator

@@ -44,7 +44,7 @@ from shuffledp.storage import durable_files, sorting
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shuffledp.ledger.guarantee import Guarantee
+    from shuffledp.ledger.collection_guarantee import Guarantee
     from shuffledp.mechanisms.base.mechanism import Mechanism
     from shuffledp.planning.plan import Plan
 
@@ -661,7 +661,7 @@ class Manifest:
     def build_guarantee(self, plan: Plan, round_number: int | None, refused_since: int = 0) -> Guarantee:
         """Returns the guarantee, counting only users who can be relied on to hide each other."""
         # Imported here: shufflers that run as a service read manifests without needing any bounds.
-        from shuffledp.ledger.guarantee import Guarantee
+        from shuffledp.ledger.collection_guarantee import Guarantee
 
         users = self.count_hiding_users(refused_since, plan.mechanism.message_plan)
         return Guarantee(plan, users, self.per_person, set_aside=max(0, self.users - users), round_number=round_number)

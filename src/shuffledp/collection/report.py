@@ -46,8 +46,8 @@ from shuffledp.collection.estimate_tables import (
 )
 from shuffledp.collection.input.base import RowCount
 from shuffledp.collection.resumable_job import REPORT_FILE
-from shuffledp.ledger.entries_and_budgets import BudgetStatus
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.accounting import BudgetStatus
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.planning.plan import Plan
 from shuffledp.tasks.base import Quantity

@@ -37,7 +37,7 @@ from shuffledp.collection.message_files import (
     seal_batch_spec,
 )
 from shuffledp.collection.report import SEPARATE_ROLES_TEXT, DailyReleaseReport, Report
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.hash_chain import LedgerError
 from shuffledp.ledger.ledger import Ledger, choose_round
 from shuffledp.planning.plan import Plan

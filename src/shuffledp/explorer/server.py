@@ -1,4 +1,4 @@
-"""The web server of the explorer: access control, the page's files, its JSON interface, and the watched directories."""
+"""The web server of the explorer: access control, the page's files, its JSON interface, and how it is started."""
 
 from __future__ import annotations
 

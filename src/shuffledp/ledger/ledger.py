@@ -18,8 +18,8 @@ from typing import Any, Self
 from shuffledp._core import __version__, validation
 from shuffledp._core.argument_references import Phrase, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument
-from shuffledp.ledger import entries_and_budgets
-from shuffledp.ledger.entries_and_budgets import (
+from shuffledp.ledger import accounting
+from shuffledp.ledger.accounting import (
     DATE_LENGTH,
     PLAN_DIGITS,
     RELEASED,
@@ -31,7 +31,7 @@ from shuffledp.ledger.entries_and_budgets import (
     build_ledger_state,
     normalize_population_name,
 )
-from shuffledp.ledger.guarantee import CurveInputs, Guarantee
+from shuffledp.ledger.collection_guarantee import CurveInputs, Guarantee
 from shuffledp.ledger.hash_chain import Head, LedgerError, to_json_number
 from shuffledp.ledger.rollback_guard import HeadRecord, RollbackGuard, data_directory
 from shuffledp.ledger.storage import LedgerAddress, LedgerDatabase, LedgerFile, parse_location
@@ -88,8 +88,8 @@ class Ledger:
         """
         ledger = cls(path)
         ledger._file.create([
-            _build_event(entries_and_budgets.CREATE, ledger=uuid.uuid4().hex, software=__version__),
-            _build_event(entries_and_budgets.REGISTER, population=EVERYONE),
+            _build_event(accounting.CREATE, ledger=uuid.uuid4().hex, software=__version__),
+            _build_event(accounting.REGISTER, population=EVERYONE),
         ])  # fmt: skip
         if ledger._rollback_guard.read_last_head() is None:
             ledger._read()
@@ -126,7 +126,7 @@ class Ledger:
         name = normalize_population_name(population)
 
         def decide(account: LedgerState) -> list[Payload]:
-            return [] if name in account.populations else [_build_event(entries_and_budgets.REGISTER, population=name)]
+            return [] if name in account.populations else [_build_event(accounting.REGISTER, population=name)]
 
         self._write(decide)
 
@@ -169,7 +169,7 @@ class Ledger:
 
         def decide(account: LedgerState) -> list[Payload]:
             name = account.check_population(population)
-            return [_build_event(entries_and_budgets.BUDGET, population=name, epsilon=epsilon, delta=delta)]
+            return [_build_event(accounting.BUDGET, population=name, epsilon=epsilon, delta=delta)]
 
         self._write(decide)
 
@@ -276,7 +276,7 @@ class Ledger:
         )
         if total > budget.epsilon:
             raise GuaranteeTooWeak(
-                f"{ERROR_PREFIX}: {rounds} rounds {entries_and_budgets.format_budget_excess(budget, spent, total)}; "
+                f"{ERROR_PREFIX}: {rounds} rounds {accounting.format_budget_excess(budget, spent, total)}; "
                 f"nothing was collected."
             )
 
@@ -314,7 +314,7 @@ class Ledger:
                 return []
             if self._find_entry(account, id_).state == RELEASED:
                 raise LedgerError(f"{ERROR_PREFIX}: collection {id_} was released, which cannot be taken back.")
-            return [_build_event(entries_and_budgets.GIVE_BACK, id=id_)]
+            return [_build_event(accounting.GIVE_BACK, id=id_)]
 
         self._write(decide)
 
@@ -436,9 +436,9 @@ class Ledger:
         recipes = [entry.recipe for entry in entries]
         epsilon = self._accountant.epsilon(recipes, delta, account.curves)
         spent = epsilon if budget is None else self._accountant.epsilon(recipes, budget.delta, account.curves)
-        warnings = entries_and_budgets.find_new_name_warnings(account, population) if entries else []
+        warnings = accounting.find_new_name_warnings(account, population) if entries else []
         if budget is not None and spent >= budget.epsilon:
-            warnings.append(entries_and_budgets.format_spent_warning(budget, spent))
+            warnings.append(accounting.format_spent_warning(budget, spent))
         return BudgetStatus(
             population, entries, budget, epsilon, delta, spent, account.head, account.accepted_times, tuple(warnings)
         )
@@ -459,22 +459,20 @@ class Ledger:
         account, name = self._read(), normalize_population_name(plan.population)
         if name not in account.populations:
             return [account.format_unknown_population(name)]
-        found, budget = entries_and_budgets.find_new_name_warnings(account, name), account.budgets.get(name)
+        found, budget = accounting.find_new_name_warnings(account, name), account.budgets.get(name)
         if budget is None:
             return found
         recipes = [entry.recipe for entry in account.find_entries(name)]
         spent = self._accountant.epsilon(recipes, budget.delta, account.curves)
         if spent >= budget.epsilon:
-            found.append(entries_and_budgets.format_spent_warning(budget, spent))
+            found.append(accounting.format_spent_warning(budget, spent))
         elif ahead:
             guarantee = Guarantee(plan, plan.fewest)
             self._accountant.add_curve(guarantee)
             after = [*recipes, *[guarantee.curve_inputs] * plan.rounds]
             total = self._accountant.epsilon(after, budget.delta, account.curves)
             if total > budget.epsilon:
-                found.append(
-                    f"{ERROR_PREFIX}: this plan {entries_and_budgets.format_budget_excess(budget, spent, total)}."
-                )
+                found.append(f"{ERROR_PREFIX}: this plan {accounting.format_budget_excess(budget, spent, total)}.")
         self._store_curves(account)
         return found
 
@@ -502,7 +500,7 @@ class Ledger:
         head = None
         while head is None:
             head = self._file.append_events(
-                self._replay_events().head, [_build_event(entries_and_budgets.ACCEPT, last=last)], {}
+                self._replay_events().head, [_build_event(accounting.ACCEPT, last=last)], {}
             )
         self._rollback_guard.record_head(head)
 
@@ -581,7 +579,7 @@ class Ledger:
         if hashes and not self._rollback_guard.is_current_location(account.head.ledger):
             # Reading a copy must not put it ahead of the ledger itself.
             return
-        payloads = [_build_event(entries_and_budgets.CURVES, curves=hashes)] if hashes else []
+        payloads = [_build_event(accounting.CURVES, curves=hashes)] if hashes else []
         with suppress(LedgerError):
             head = self._file.append_events(account.head, payloads, contents, wait=False)
             if head is not None:
@@ -656,7 +654,7 @@ class Ledger:
         self._check_affordable(account, population, guarantee.curve_inputs)
         self._precompute_curves(account, population, guarantee.curve_inputs)
         return _build_event(
-            entries_and_budgets.RESERVE,
+            accounting.RESERVE,
             id=id_,
             population=population,
             task=plan.task.name,
@@ -713,7 +711,7 @@ class Ledger:
         if reserved is not None and total <= spent:
             return
         raise GuaranteeTooWeak(
-            f"{ERROR_PREFIX}: this collection {entries_and_budgets.format_budget_excess(budget, spent, total)}; "
+            f"{ERROR_PREFIX}: this collection {accounting.format_budget_excess(budget, spent, total)}; "
             f"nothing was {'released' if reserved else 'collected'}."
         )
 
@@ -765,7 +763,7 @@ def _build_round_fields(guarantee: Guarantee) -> Payload:
 
 def _build_settlement_event(id_: str, guarantee: Guarantee, digest: str, bundles: str | None) -> Payload:
     return _build_event(
-        entries_and_budgets.SETTLE,
+        accounting.SETTLE,
         id=id_,
         recipe=guarantee.curve_inputs.to_document(),
         epsilon=to_json_number(guarantee.value.upper),

@@ -18,7 +18,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Floats, checked
 from shuffledp.mechanisms.base.table_law import UnitTable, check_probabilities
 from shuffledp.mechanisms.base.table_mechanism import TableMechanism
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.privacy.dominating_pairs import Classes, ExactClass, HidingPair, MessageClass
 from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio

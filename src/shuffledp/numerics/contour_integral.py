@@ -6,15 +6,15 @@ With M(t) = E exp(tG) and any tilt τ > 0,
     F(v) = (1/2πi) ∫_{Re t = τ} M(t)^n · exp(v·t²/2) · t^(-2) dt,
 
 and the trapezoid sum with step h on that line equals Σ_m W(2πm/h), W(y) = exp(τy)·E(S + √v·Z − y)_+ ≥ 0, whose
-term m = 0 is F(v): discretising raises too. So the sum, evaluated in ball arithmetic with its truncated tail
-bounded and added, is a certified upper bound.
+term m = 0 is F(v): discretising raises too. So the sum, evaluated in ball arithmetic, or in floats whose
+rounding is bounded (``relative_sums``), with its truncated tail bounded and added, is a certified upper bound.
 
 For the lower side: d/dv F(v) = g(v)/2, with g(v) the density of S + √v·Z at 0, and √v'·g(v') ≤ √v·g(v) for
 v' < v, hence F(v) − E(S)_+ = ½∫₀^v g ≤ v·g(v). The same nodes, without t^(-2), give an upper bound of g(v).
 The aliases m ≠ 0 are at most a geometric series by (x)_+ ≤ exp(θx)/(eθ).
 
 Everything planned in floats (τ, v, h, the nodes to keep) may be any number without harming the proof; the bound of a
-skipped node is the only float that enters it, with a margin of e^SKIP_MARGIN.
+skipped node enters it with a margin of e^SKIP_MARGIN. ``log_positive_part_means`` estimates and proves nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import gaussian_tail_sum, precision
 from shuffledp.numerics.distributions import Bracket, FiniteLaw
-from shuffledp.numerics.intervals import gaussian_tail_sum, precision
 from shuffledp.numerics.roots import find_crossing
 
 # --- The sum over the nodes in floats, with a proved bound of its rounding ---

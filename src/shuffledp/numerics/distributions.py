@@ -14,7 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core.validation import Floats
-from shuffledp.numerics.intervals import LARGEST_FLOAT, precision, round_down, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import LARGEST_FLOAT, precision, round_down, round_up, to_rational
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The numerical core of all bounds: D(x) = (1/n)·E[(G_1 + … + G_n)_+], G with a finite law that depends on x.
+"""The numerical core of most bounds: D(x) = (1/n)·E[(G_1 + … + G_n)_+], G with a finite law that depends on x.
 
-Five methods return a certified ``Bracket``; the cheapest sufficient one is taken:
+Several methods return a certified ``Bracket``; the cheapest sufficient one is taken:
 
-- no value is positive: D = 0;
+- no value is positive: D = 0; only one value: D is known;
 - ``enumeration``: few enough count vectors;
 - ``recurrence`` over the counts: at most three values and few enough counts to visit;
 - ``double recurrence`` over pairs of counts: four values and few enough pairs to visit;
@@ -19,6 +19,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp.numerics import contour_integral
+from shuffledp.numerics.ball_arithmetic import compute_until_narrow, precision
 from shuffledp.numerics.contour_integral import ContourEstimate, TiltedLaw
 from shuffledp.numerics.distributions import (
     FLOAT_VIEW_BITS,
@@ -31,7 +32,6 @@ from shuffledp.numerics.distributions import (
     point_mass,
     sort_descending,
 )
-from shuffledp.numerics.intervals import compute_until_narrow, precision
 
 # --- Three values: a recurrence over the counts, exact, in O(√n) steps ---
 #

@@ -29,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.numerics.contour_integral import LOG_HALF, NEGLIGIBLE_WEIGHT, UNIT_ROUNDOFF, log_ratio, tilted_floats
 from shuffledp.numerics.distributions import Atoms, FiniteLaw
-from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import find_crossing
 
 # --- Chernoff bounds over all mixtures, for many families of laws at once, in floats ---

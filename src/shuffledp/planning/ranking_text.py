@@ -17,8 +17,6 @@ from shuffledp.planning.turnout_guarantees import TurnoutGuarantee
 if TYPE_CHECKING:
     from shuffledp.planning.ranking import Ranking
 
-# --- Guarantees with fewer users ---
-
 
 HEADINGS = (
     "mechanism", "error", "× curator", "local ε", "bits", "sealed", "msgs", "liar", "client", "server", "rests on",

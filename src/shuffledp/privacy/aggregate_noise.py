@@ -15,8 +15,8 @@ from flint import arb
 from shuffledp._core.formatting import format_rounded_up
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.numerics.distributions import Bracket
-from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.roots import InverseValue, invert
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
 from shuffledp.privacy.lower_bounds import Attack

@@ -9,7 +9,7 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.validation import Floats
-from shuffledp.numerics.intervals import precision, round_down, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, PrivacyCurve
 from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff, epsilon_reach
 

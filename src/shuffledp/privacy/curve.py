@@ -30,8 +30,8 @@ from shuffledp._core.formatting import (
 )
 from shuffledp._core.results_and_value_objects import PrintableResult, Row, ValueObject
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.numerics.distributions import Bracket
-from shuffledp.numerics.intervals import precision, round_up
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import find_crossing, invert
 from shuffledp.privacy.dominating_pairs import HidingPair

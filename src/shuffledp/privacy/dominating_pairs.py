@@ -19,8 +19,8 @@ from flint import arb, fmpq
 
 from shuffledp._core.errors import NumericalError
 from shuffledp._core.results_and_value_objects import ValueObject
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up
 from shuffledp.numerics.distributions import Atoms, FiniteLaw
-from shuffledp.numerics.intervals import precision, round_down, round_up
 from shuffledp.numerics.worst_case_positive_part import MessageProbabilities, chi_squared_distances
 
 

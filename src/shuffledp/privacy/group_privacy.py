@@ -12,8 +12,8 @@ from flint import arb
 
 from shuffledp._core import validation
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up
 from shuffledp.numerics.distributions import Bracket
-from shuffledp.numerics.intervals import precision, round_down, round_up
 from shuffledp.numerics.roots import invert
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, PrivacyCurve
 

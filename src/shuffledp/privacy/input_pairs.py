@@ -13,7 +13,7 @@ from flint import arb, ctx, fmpq
 
 from shuffledp._core.errors import NumericalError
 from shuffledp._core.results_and_value_objects import ValueObject
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer_interface import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio

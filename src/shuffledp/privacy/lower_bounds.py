@@ -10,7 +10,7 @@ from functools import cached_property
 from flint import fmpq
 
 from shuffledp._core.results_and_value_objects import ValueObject
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.numerics.positive_part import PositivePartMean
 from shuffledp.numerics.roots import DecreasingFunction, invert
 from shuffledp.privacy.curve import FORMULA_BITS, MAX_EPSILON, CurveSource, NumericCurve, PrivacyCurve

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from shuffledp._core import validation
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 
 # --- Distances in units of ε ---
 
@@ -79,6 +79,9 @@ TRIANGLE_TOLERANCE = 1e-9
 """Relative amount by which rounded distances may violate the triangle inequality."""
 MAX_DISTANCE = 700.0
 """e^D is still a finite float."""
+
+
+# --- Metric spaces ---
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp._core import validation
 from shuffledp._core.validation import Floats
-from shuffledp.numerics.intervals import expit, ndtr
+from shuffledp.numerics.ball_arithmetic import expit, ndtr
 from shuffledp.privacy.guaranteed_tradeoff import GuaranteedTradeOff
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff, TradeOff, gaussian_delta
 

@@ -13,7 +13,7 @@ from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
-from shuffledp.numerics.intervals import betainc, precision
+from shuffledp.numerics.ball_arithmetic import betainc, precision
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.tradeoff import PiecewiseTradeOff
 

@@ -20,8 +20,8 @@ from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable, NumericalError
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import log_ndtr, ndtr, ndtri
 from shuffledp.numerics.convolution import lower_convex_hull
-from shuffledp.numerics.intervals import log_ndtr, ndtr, ndtri
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.curve import MAX_EPSILON, BoundValue, CurveSource, PrivacyCurve
 

@@ -17,7 +17,7 @@ from shuffledp._core import validation
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.formatting import format_exact
 from shuffledp._core.results_and_value_objects import ValueObject
-from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import (
     BITS,
     Classes,

@@ -2,10 +2,10 @@
 
 ``supports`` compares ⟨a, x⟩ with a value y for every message (a, y) and every point x, so that the cost of one pair
 matters. A residue v is represented as the fraction v/l of a circle of circumference 2^16 (or 2^32, 2^64): sums wrap
-around by themselves, no remainder is ever taken, and an offset of half a step keeps residues apart exactly. Points are
+around by themselves, no remainder is taken, and an offset of half a step keeps residues apart exactly. Points are
 cut into blocks of digits; the contribution of a block to each message of a batch is computed once for every distinct
 block, and a point then costs a handful of additions of short numbers in the cache. Modulo 2 a residue is one bit, and
-eight messages are one byte.
+eight messages are one byte. ``hash_supports_of_counts`` is for all options at once, from counts of equal messages.
 """
 
 from __future__ import annotations

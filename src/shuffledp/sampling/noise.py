@@ -17,7 +17,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from shuffledp._core.validation import Floats, Integers, Words
-from shuffledp.numerics.intervals import integer_below, precision, to_rational
+from shuffledp.numerics.ball_arithmetic import integer_below, precision, to_rational
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource, RealCoin
 
 # --- Discrete Gaussian ---

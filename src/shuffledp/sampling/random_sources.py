@@ -21,7 +21,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp._core.validation import Bytes, Integers, Words
-from shuffledp.numerics.intervals import integer_below, precision
+from shuffledp.numerics.ball_arithmetic import integer_below, precision
 
 WORD_RANGE = 1 << 64
 KEY_BYTES = 32

@@ -12,7 +12,7 @@ from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
 from shuffledp._core.validation import Floats, Integers
-from shuffledp.numerics.intervals import precision, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, to_rational
 from shuffledp.sampling.noise import exponentials, normals
 from shuffledp.sampling.random_sources import RandomSource
 

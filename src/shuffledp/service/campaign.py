@@ -1,7 +1,7 @@
 """Campaigns: a plan with the analyst, the shuffler and the timing of its rounds.
 
-A campaign is a JSON document in canonical form (sorted keys, no spaces). Its id is a SHA-256 of these bytes, so all
-parties that know the id, or have the file, act on the same promises::
+A campaign is a JSON document in canonical form (sorted keys, no spaces). Its id is a SHA-256 of a label and these
+bytes, so all parties that know the id, or have the file, act on the same promises::
 
     {"analyst":{"key":{…},"operator":"…"},"extensions":1,"fetch":"…","format":"shuffledp campaign",
      "hops":[{"identity":{"ed25519":"…"},"operator":"…","url":"…"}],"nonce":"…","plan":{…},
@@ -50,7 +50,7 @@ from shuffledp.service.tokens import Admission, read_admission
 from shuffledp.storage import durable_files
 
 if TYPE_CHECKING:
-    from shuffledp.ledger.guarantee import Guarantee
+    from shuffledp.ledger.collection_guarantee import Guarantee
     from shuffledp.mechanisms.base.mechanism import Mechanism
     from shuffledp.planning.plan import Plan
     from shuffledp.service.browser.recipes import MechanismRecipe
@@ -193,7 +193,7 @@ class Campaign:
             GuaranteeTooWeak: If the plan does not keep its ε.
             ValueError: If an argument is invalid, users send different numbers of messages, or users are sampled.
         """
-        from shuffledp.ledger.guarantee import Guarantee
+        from shuffledp.ledger.collection_guarantee import Guarantee
         from shuffledp.service.browser.recipes import build_recipe
         from shuffledp.service.client import parse_address
 
@@ -459,7 +459,7 @@ class Campaign:
             ValueError: If the promised ε is not proved, the ``recipe`` is not that of the plan, or there is
                 no local ε.
         """
-        from shuffledp.ledger.guarantee import Guarantee
+        from shuffledp.ledger.collection_guarantee import Guarantee
         from shuffledp.service.browser.recipes import build_recipe
 
         guarantee = Guarantee(self.plan, self.plan.fewest)

@@ -342,7 +342,7 @@ class Wallet:
 
 def _compose_epsilon(campaigns: Sequence[Campaign], delta: float) -> float:
     """Returns ε at δ of one round of each campaign by composing their privacy curves, which loads the bounds."""
-    from shuffledp.ledger.guarantee import Guarantee, composed_epsilon
+    from shuffledp.ledger.collection_guarantee import Guarantee, composed_epsilon
 
     return composed_epsilon([Guarantee(each.plan, each.plan.fewest).curve for each in campaigns], delta)
 
@@ -358,6 +358,9 @@ def _add_promised_epsilon(campaigns: Sequence[Campaign], delta: float) -> float:
 
 
 ERROR_PREFIX = "client"
+
+
+# --- The client ---
 
 
 class Client:

@@ -525,7 +525,7 @@ class RoundManager:
 
     def _reserve(self, accepted: AcceptedCampaign, number: int) -> None:
         if accepted.ledger is not None:
-            from shuffledp.ledger.guarantee import Guarantee
+            from shuffledp.ledger.collection_guarantee import Guarantee
 
             plan = accepted.campaign.plan
             guarantee = Guarantee(plan, plan.fewest, round_number=number)
@@ -562,7 +562,7 @@ class RoundManager:
         """Settles the round in the ledger; returns False if it was already released with other messages."""
         if accepted.ledger is None:
             return True
-        from shuffledp.ledger.guarantee import Guarantee
+        from shuffledp.ledger.collection_guarantee import Guarantee
         from shuffledp.ledger.hash_chain import LedgerError
 
         ledger = _open_ledger(accepted.ledger)

@@ -136,7 +136,7 @@ def socket_address(bound: socket.socket) -> str:
 def build_uvicorn_settings() -> dict[str, Any]:
     """Returns uvicorn's settings: no log of requests, no use of clients' addresses, limits on connections."""
     try:
-        from shuffledp.service._http_connection import LimitedConnection
+        from shuffledp.service._server_connection_limits import LimitedConnection
     except ImportError:
         raise ValueError(f"serve: a server needs uvicorn and httptools; {install_hint('service')}.") from None
     return {

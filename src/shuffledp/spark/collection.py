@@ -26,7 +26,7 @@ from shuffledp.collection.input.tables import check_column_names
 from shuffledp.collection.message_files import SHUFFLER, find_noise_party
 from shuffledp.collection.report import SEPARATE_ROLES_TEXT, Report
 from shuffledp.collection.resumable_job import REPORT_FILE, Job
-from shuffledp.ledger.guarantee import Guarantee
+from shuffledp.ledger.collection_guarantee import Guarantee
 from shuffledp.ledger.ledger import choose_round
 from shuffledp.ledger.storage import parse_location
 from shuffledp.planning.plan import Plan

@@ -101,6 +101,9 @@ MAX_PAIRED_MESSAGES = 60
 Probabilities = tuple[Fraction, ...]
 
 
+# --- The mechanism under test ---
+
+
 @dataclass(frozen=True)
 class EstimateMoments:
     """The law of the estimate for some values: its mean and variance, exact up to rounding."""

@@ -19,7 +19,7 @@ from shuffledp.testing.mechanism_checks import (
     PROTOCOL_CHECKS,
     SETTINGS_CHECKS,
 )
-from shuffledp.testing.statistical_checks import SAMPLING_CHECKS
+from shuffledp.testing.sampling_checks import SAMPLING_CHECKS
 
 CHECKS: tuple[Check[MechanismCase], ...] = (
     *LAW_CHECKS,

@@ -1,8 +1,8 @@
 """Tables on disk: one file, several, or a directory of them, all of one format, with one reader for every engine.
 
-Names that begin with ``_`` or ``.`` are not data, as for Spark, nor are files that Hadoop is still copying. Apart from
-these, no file of a directory is ignored silently: people who are counted twice, or deleted rows, would make the
-guarantee false.
+In a directory, names that begin with ``_`` or ``.`` are not data, as for Spark, nor are files that Hadoop is still
+copying and files without the suffix of a known format. Files that count people twice, or rows that a table format has
+deleted, would make the guarantee false: they are refused.
 """
 
 from __future__ import annotations

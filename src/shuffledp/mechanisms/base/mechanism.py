@@ -224,6 +224,9 @@ MAX_TABLE_BITS, MAX_TABLE_BITS_WITH_ATTACKS, MAX_TABLE_ROWS = 8, 4, 256
 """Limits of the table search for attacks: bits of a message, the same if the law states attacks itself, and inputs."""
 
 
+# --- Mechanisms ---
+
+
 class Mechanism(Randomizer, Sender):
     """Local randomizer with the law of its messages, their encoding and their estimator.
 

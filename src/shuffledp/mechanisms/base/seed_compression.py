@@ -17,7 +17,7 @@ from shuffledp.mechanisms.base.encoding import Encoding, ValidRows, accept_all_r
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence, SelectedOptions
 from shuffledp.mechanisms.base.law import Law
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.numerics.intervals import float_above, precision, round_down, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, precision, round_down, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import PseudorandomGenerator, RandomSource, Seeds

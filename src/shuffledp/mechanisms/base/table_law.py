@@ -23,7 +23,7 @@ from shuffledp._core.errors import NotApplicable
 from shuffledp._core.results_and_value_objects import ValueObject
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.law import Law
-from shuffledp.numerics.intervals import float_above, float_below, precision, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, float_below, precision, round_up, to_rational
 from shuffledp.numerics.worst_case_positive_part import MessageProbabilities
 from shuffledp.privacy.dominating_pairs import HidingPair, MixedOtherUsers, OtherUsers, exact_pair
 from shuffledp.privacy.randomizer_interface import TruncatedRandomizer

@@ -25,7 +25,7 @@ from shuffledp.mechanisms.base.seed_compression import (
     log_rounded_up,
 )
 from shuffledp.mechanisms.base.table_law import TableLaw, TruncatedTable, UnitTable
-from shuffledp.numerics.intervals import float_above, precision, round_down
+from shuffledp.numerics.ball_arithmetic import float_above, precision, round_down
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.randomizer_interface import HasTails
 from shuffledp.sampling import rounding_and_digits

@@ -16,7 +16,7 @@ from itertools import product
 from flint import arb
 
 from shuffledp.mechanisms.base.law import Law
-from shuffledp.numerics.intervals import float_above, float_below, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, float_below, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, ListedOtherUsers, MixedOtherUsers, OtherUsers, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import random_sources

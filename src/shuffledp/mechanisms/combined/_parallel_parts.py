@@ -17,7 +17,7 @@ from shuffledp.mechanisms.base.encoding import Encoding, ValidRows
 from shuffledp.mechanisms.base.error_laws import CountErrorLaw
 from shuffledp.mechanisms.base.estimator import NORMAL, ConcatenatedErrorLaw, Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.seed_compression import WEIGHT_BITS, WORDS_PER_INTEGER, Proposal, integers_below
-from shuffledp.numerics.intervals import float_above
+from shuffledp.numerics.ball_arithmetic import float_above
 from shuffledp.sampling.random_sources import RandomSource, SystemSource
 
 MAX_EXACT_INTEGER = 1 << 53

@@ -28,7 +28,7 @@ from shuffledp.mechanisms.correlated_noise.counts_with_cancelling_noise import C
 from shuffledp.mechanisms.correlated_noise.split_and_mix import SplitAndMix
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.mean.piecewise import Piecewise
-from shuffledp.numerics.intervals import float_above
+from shuffledp.numerics.ball_arithmetic import float_above
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.privacy.randomizer_interface import HasParts, Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio

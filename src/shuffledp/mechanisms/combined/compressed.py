@@ -27,7 +27,7 @@ from shuffledp.mechanisms.base.seed_compression import (
     SeedGuarantee,
     SeedLaw,
 )
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.privacy.randomizer_interface import HasTails, TruncatedRandomizer
 from shuffledp.privacy.variation_ratio import ApproximateLDP
 from shuffledp.sampling.random_sources import WORD_RANGE, PseudorandomGenerator, RandomSource, Seeds, resolve_generator

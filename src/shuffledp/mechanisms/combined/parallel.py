@@ -31,7 +31,7 @@ from shuffledp.mechanisms.combined._parallel_parts import (
 from shuffledp.mechanisms.frequency.randomized_response import KRR
 from shuffledp.mechanisms.frequency.unary_encoding import OUE
 from shuffledp.mechanisms.mean.laplace import Laplace
-from shuffledp.numerics.intervals import float_above, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource, SystemSource

@@ -22,7 +22,7 @@ from shuffledp.mechanisms.base.two_level_law import SetMembership, TwoLevelRespo
 from shuffledp.mechanisms.base.value_tree import ValueTree
 from shuffledp.mechanisms.combined.parallel import mix_pairs
 from shuffledp.mechanisms.frequency.randomized_response import KRR
-from shuffledp.numerics.intervals import float_above, float_below, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, float_below, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, ListedOtherUsers, OtherUsers, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import WORD_RANGE, RandomSource

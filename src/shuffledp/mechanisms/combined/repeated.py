@@ -26,7 +26,7 @@ from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.vector._unit_ball_parts import UnitBall
 from shuffledp.mechanisms.vector.privunit_g_and_privhs import PrivHS, PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
-from shuffledp.numerics.intervals import float_above, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource

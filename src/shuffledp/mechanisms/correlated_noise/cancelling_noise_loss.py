@@ -13,7 +13,7 @@ from flint import arb
 
 from shuffledp._core.errors import NotApplicable
 from shuffledp._core.validation import Floats, Integers
-from shuffledp.numerics.intervals import precision, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, round_up, to_rational
 from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss, NoiseFacts
 
 UNIT_ROUNDOFF = 2.0**-53

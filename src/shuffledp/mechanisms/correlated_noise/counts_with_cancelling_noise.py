@@ -41,7 +41,7 @@ from shuffledp.mechanisms.correlated_noise.cancelling_noise_loss import (
     CancellingNoiseLoss,
 )
 from shuffledp.mechanisms.dummies.poisson_dummies import check_positive
-from shuffledp.numerics.intervals import precision, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, round_up, to_rational
 from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss, ApproximateLoss, NoiseFacts
 from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling.noise import ChoiceLaw, LogarithmicLaw, PoissonLaw

@@ -28,8 +28,8 @@ from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, Influence, S
 from shuffledp.mechanisms.base.law import AggregateNoiseLaw
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.message_plan import MessagePlan
+from shuffledp.numerics.ball_arithmetic import compute_until_narrow, precision, round_down, round_up, to_rational
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
-from shuffledp.numerics.intervals import compute_until_narrow, precision, round_down, round_up, to_rational
 from shuffledp.privacy.aggregate_noise import (
     MAX_SEARCH_EPSILON,
     AggregateNoiseLoss,

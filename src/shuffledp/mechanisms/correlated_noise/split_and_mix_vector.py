@@ -42,8 +42,8 @@ from shuffledp.mechanisms.correlated_noise.split_and_mix import (
     max_rounding_variance,
 )
 from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, UnitBall
+from shuffledp.numerics.ball_arithmetic import float_above, precision, round_down, round_up, to_rational
 from shuffledp.numerics.distributions import PolyaDifferenceLaw
-from shuffledp.numerics.intervals import float_above, precision, round_down, round_up, to_rational
 from shuffledp.privacy.aggregate_noise import NoiseFacts
 from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling import rounding_and_digits

@@ -29,7 +29,7 @@ from shuffledp.mechanisms.base.law import PairLaw, check_epsilon_range, inverse_
 from shuffledp.mechanisms.base.mechanism import HidingTable, Mechanism, OutputTable, TunableParameter
 from shuffledp.mechanisms.base.message_plan import WithRandomBits
 from shuffledp.mechanisms.base.support_counts import PairSupport, SupportEstimator, independent_pair_support
-from shuffledp.numerics.intervals import float_above, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
 from shuffledp.privacy.randomizer_interface import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio

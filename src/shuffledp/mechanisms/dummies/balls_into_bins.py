@@ -31,7 +31,7 @@ from shuffledp.mechanisms.dummies.pure_and_mix_dump import (
     UniformDummies,
     check_share,
 )
-from shuffledp.numerics.intervals import float_above, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import exact_pair
 from shuffledp.privacy.randomizer_interface import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio

@@ -30,7 +30,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable, TunableP
 from shuffledp.mechanisms.base.message_plan import SharedNoise
 from shuffledp.mechanisms.base.range_estimator import TreeEstimator
 from shuffledp.mechanisms.base.value_tree import ValueTree
-from shuffledp.numerics.intervals import precision, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, to_rational
 from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss, NoiseFacts
 from shuffledp.privacy.randomizer_interface import HasAggregateLoss
 from shuffledp.sampling.noise import PoissonLaw

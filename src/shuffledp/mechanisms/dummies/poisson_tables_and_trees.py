@@ -1,4 +1,4 @@
-"""Several tables and trees of counts, to each of which every user contributes, among Poisson dummies."""
+"""Several tables, or the levels of a tree: every user sends a message for each, among Poisson dummies."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from shuffledp.mechanisms.base.support_counts import (
     draw_response_counts,
     draw_uniform_counts,
 )
-from shuffledp.numerics.intervals import float_above, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, to_rational
 from shuffledp.privacy.dominating_pairs import ExactClass, HidingPair, exact_pair
 from shuffledp.privacy.randomizer_interface import HasNoisyMessages, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio

@@ -23,7 +23,7 @@ from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import UniformNumberProposal
 from shuffledp.mechanisms.base.support_counts import DecodedSupportEstimator, SelectedSupportEstimator, SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
-from shuffledp.numerics.intervals import precision
+from shuffledp.numerics.ball_arithmetic import precision
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.sampling import hash_supports, hashing
 from shuffledp.sampling.hashing import check_prime_buckets, prime_at_least, prime_at_most

@@ -13,7 +13,7 @@ from shuffledp._core.validation import Array, checked
 from shuffledp.mechanisms.base.domain import Category
 from shuffledp.mechanisms.base.encoding import check_message_size
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.subset_mechanism import (
+from shuffledp.mechanisms.base.subset_parts import (
     IntersectingSubsets,
     SubsetEncoding,
     SubsetEstimator,

@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_p
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.support_counts import BitSumEstimator
-from shuffledp.numerics.intervals import float_above, float_below, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, float_below, to_rational
 from shuffledp.privacy.dominating_pairs import (
     Classes,
     HidingPair,

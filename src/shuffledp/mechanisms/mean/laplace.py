@@ -27,7 +27,7 @@ from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.seed_compression import WEIGHT_BITS, WeightedProposal
-from shuffledp.numerics.intervals import integer_below, precision, round_down, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import integer_below, precision, round_down, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, ListedOtherUsers, MessageClass, OtherUsers
 from shuffledp.privacy.input_pairs import (
     Neighbours,

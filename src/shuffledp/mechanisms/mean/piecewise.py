@@ -19,7 +19,7 @@ from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.law import check_informative_epsilon
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import TwoLevelLaw, TwoLevelResponse
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.random_sources import RandomSource

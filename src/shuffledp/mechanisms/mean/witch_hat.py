@@ -31,7 +31,7 @@ from shuffledp.mechanisms.metric.exponential import (
     check_largest_distance,
     ratio_below,
 )
-from shuffledp.numerics.intervals import float_above, float_below, integer_below, precision, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, float_below, integer_below, precision, round_up, to_rational
 from shuffledp.privacy.dominating_pairs import (
     Classes,
     ExactClass,

@@ -20,7 +20,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Floats, Integers
 from shuffledp.mechanisms.base.table_law import TableLaw, UnitTable, UnitTriple, canonicalize_pair, merge_columns
 from shuffledp.mechanisms.base.table_mechanism import TableMechanism
-from shuffledp.numerics.intervals import float_above, integer_below, precision, round_up
+from shuffledp.numerics.ball_arithmetic import float_above, integer_below, precision, round_up
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, MessageClass
 from shuffledp.privacy.input_pairs import (
     Neighbours,

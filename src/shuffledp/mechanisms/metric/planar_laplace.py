@@ -29,7 +29,7 @@ from shuffledp.mechanisms.metric.exponential import (
     round_to_units,
     units_per_weight,
 )
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.privacy.input_pairs import Neighbours
 from shuffledp.privacy.metric_space import EARTH_RADIUS, DistanceMatrix
 from shuffledp.privacy.randomizer_interface import HasNeighbours

@@ -13,7 +13,7 @@ from shuffledp._core import validation
 from shuffledp._core.validation import Array, Integers, checked
 from shuffledp.mechanisms.base.domain import ItemSet
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
-from shuffledp.mechanisms.base.subset_mechanism import (
+from shuffledp.mechanisms.base.subset_parts import (
     IntersectingSubsets,
     SubsetEncoding,
     SubsetEstimator,

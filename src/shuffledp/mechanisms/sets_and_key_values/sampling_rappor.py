@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.estimator import Estimate, Influence, SimulableEs
 from shuffledp.mechanisms.base.law import Law, check_informative_epsilon, flip_probability
 from shuffledp.mechanisms.base.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.base.two_level_law import corners
-from shuffledp.numerics.intervals import float_above, float_below, to_rational
+from shuffledp.numerics.ball_arithmetic import float_above, float_below, to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, ListedOtherUsers, OtherUsers, exact_pair, worst_user_pairs
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random_sources import RandomSource

@@ -34,7 +34,7 @@ from shuffledp.mechanisms.sets_and_key_values.pckv_and_privkv import (
     exact_value,
     iterate_pair_sets,
 )
-from shuffledp.numerics.intervals import to_rational
+from shuffledp.numerics.ball_arithmetic import to_rational
 from shuffledp.privacy.dominating_pairs import HidingPair, exact_pair
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.hashing import LinearHash, best_buckets, best_prime, check_prime_buckets, prime_at_least

@@ -15,8 +15,8 @@ import numpy as np
 from flint import arb
 
 from shuffledp._core.validation import Floats
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up, to_rational
 from shuffledp.numerics.distributions import FiniteLaw
-from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.numerics.worst_case_positive_part import MessageProbabilities
 from shuffledp.privacy.dominating_pairs import (

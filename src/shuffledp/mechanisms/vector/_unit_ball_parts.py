@@ -24,7 +24,7 @@ from shuffledp.mechanisms.base.error_laws import MeanErrorLaw
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, Influence
 from shuffledp.mechanisms.base.seed_compression import Proposal
 from shuffledp.mechanisms.base.two_level_law import TwoLevelResponse
-from shuffledp.numerics.intervals import float_above
+from shuffledp.numerics.ball_arithmetic import float_above
 from shuffledp.sampling import rounding_and_digits
 from shuffledp.sampling.noise import normals_from_words
 from shuffledp.sampling.random_sources import RandomSource

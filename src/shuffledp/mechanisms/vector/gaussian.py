@@ -28,7 +28,7 @@ from shuffledp.mechanisms.vector._gaussian_worst_dataset import (
     normal_tail,
 )
 from shuffledp.mechanisms.vector._unit_ball_parts import NUMBERS_AT_ONCE, LatticeEncoding, UnitBall, draw_in_batches
-from shuffledp.numerics.intervals import precision, round_down, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, round_down, round_up, to_rational
 from shuffledp.numerics.roots import find_crossing
 from shuffledp.privacy.aggregate_noise import AggregateNoiseLoss
 from shuffledp.privacy.dominating_pairs import (

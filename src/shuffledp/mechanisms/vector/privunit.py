@@ -29,7 +29,7 @@ from shuffledp.mechanisms.vector._unit_ball_parts import (
     draw_directions,
     draw_in_batches,
 )
-from shuffledp.numerics.intervals import float_below, integer_below, precision, to_rational
+from shuffledp.numerics.ball_arithmetic import float_below, integer_below, precision, to_rational
 from shuffledp.privacy.dominating_pairs import Classes, HidingPair, ListedOtherUsers, MessageClass, OtherUsers
 from shuffledp.sampling import random_sources
 from shuffledp.sampling.random_sources import RandomSource

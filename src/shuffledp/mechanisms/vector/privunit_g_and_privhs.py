@@ -26,7 +26,7 @@ from shuffledp.mechanisms.vector._unit_ball_parts import (
     heights,
 )
 from shuffledp.mechanisms.vector.privunit import third_moment_coefficients
-from shuffledp.numerics.intervals import precision, round_up, to_rational
+from shuffledp.numerics.ball_arithmetic import precision, round_up, to_rational
 from shuffledp.sampling import random_sources
 from shuffledp.sampling.random_sources import RandomSource
 from shuffledp.sampling.spherical_caps_and_frames import Cap

@@ -1,4 +1,4 @@
-"""The privacy guarantee of the users who took part, compared with the target of the plan."""
+"""``Guarantee`` of the users who took part, compared with the plan's target; the curve of a ledger's entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistical checks that the messages sent follow the stated law, with a stated rate of false alarms."""
+"""Statistical checks that the messages sent follow the stated law, and checks of their random source and seed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from shuffledp._core import __version__
 from shuffledp._core.formatting import format_epsilon, format_epsilon_equation, format_exact
-from shuffledp.ledger.guarantee import (
+from shuffledp.ledger.collection_guarantee import (
     CurveInputs,
     Guarantee,
     composed_epsilon,

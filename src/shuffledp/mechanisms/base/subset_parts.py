@@ -20,7 +20,7 @@ from shuffledp.mechanisms.base.mechanism import OutputTable
 from shuffledp.mechanisms.base.seed_compression import WORDS_PER_INTEGER, UniformProposal, integers_below
 from shuffledp.mechanisms.base.support_counts import PairSupport, SupportEstimator
 from shuffledp.mechanisms.base.two_level_law import HidingPairs, SetMembership, TwoLevelLaw, TwoLevelResponse
-from shuffledp.numerics.intervals import precision, round_up
+from shuffledp.numerics.ball_arithmetic import precision, round_up
 from shuffledp.privacy.dominating_pairs import HidingPair
 from shuffledp.sampling import bits_and_subsets
 from shuffledp.sampling.bits_and_subsets import missing_share
