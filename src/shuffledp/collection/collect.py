@@ -1,7 +1,8 @@
 """A collection by one party: check, reserve, encode, shuffle, aggregate, report, release.
 
 No message is written unless every value is as planned, the target is met and the ledger has room; a collection that is
-refused leaves no job. Nothing is released before it is complete. Nothing is ever encoded twice with different randomness.
+refused leaves no job. Nothing is released before it is complete. Nothing is ever encoded twice with different
+randomness.
 
 A search, such as that for heavy hitters, runs several rounds. Each round is a collection of its own, is recorded in
 the ledger, and can be killed and resumed like any other. Its questions are a function of the earlier releases, so only
