@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import shuffledp as sdp
-from shuffledp.cli import flights
+from shuffledp.cli import _example_flights
 
 USERS = 50_000
 EPSILON, DELTA = 1.0, 1e-8
@@ -31,10 +31,10 @@ class DataSet:
 
 
 def _flights(rng: np.random.Generator) -> list[DataSet]:
-    table = flights.load_flights().to_pandas().dropna()
+    table = _example_flights.load_flights().to_pandas().dropna()
     chosen = table.sample(USERS, random_state=1)
-    names = {name: place for place, name in enumerate(flights.destinations())}
-    low, high = flights.MIN_DELAY, flights.MAX_DELAY
+    names = {name: place for place, name in enumerate(_example_flights.destinations())}
+    low, high = _example_flights.MIN_DELAY, _example_flights.MAX_DELAY
     places = [
         (chosen[axis] - table[axis].min()) / (table[axis].max() - table[axis].min())
         for axis in ("latitude", "longitude")

@@ -294,7 +294,7 @@ MUTATIONS = (
     ),
     Mutation(
         "verifier: the law of a claim sums to 1",
-        f"{VERIFIER}/laws.py",
+        f"{VERIFIER}/message_laws.py",
         "enough, not_too_much = arb(total) >= 1 - error, arb(total) <= 1 + error",
         "enough, not_too_much = arb(total) >= 0, arb(total) <= 2",
         (VERIFIER_TESTS, "tests/certificates/test_proof.py"),

@@ -22,8 +22,8 @@ import typer
 import shuffledp as sdp
 from shuffledp import collection
 from shuffledp._core import pages, plotting, validation
-from shuffledp._core.argument_references import OPTIONS, Argument, phrase, write_option
 from shuffledp._core.errors import InvalidArgument, error_phrase
+from shuffledp._core.message_phrases import OPTIONS, Argument, phrase, write_option
 from shuffledp.cli.app import app
 from shuffledp.collection import engine, estimate_tables
 from shuffledp.collection.input.files import FileTable

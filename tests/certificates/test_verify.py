@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from shuffledp_verify import Verdict
-from shuffledp_verify.laws import VariationRatioParameters
+from shuffledp_verify.message_laws import VariationRatioParameters
 
 import shuffledp as sdp
 from shuffledp.bounds.registry import BOUNDS_BY_NAME

@@ -25,7 +25,7 @@ from shuffledp.collection import batch_processing
 from shuffledp.planning.plan import Plan
 from shuffledp.spark import cluster_files as cluster_file, worker_tasks
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.input_frames import FrameTable
+from shuffledp.spark.frame_table import FrameTable
 from tests.collection import build_batch_spec, standalone_cluster
 
 KEY = bytes(range(32))

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp as sdp
-from shuffledp._core.argument_references import write_option
 from shuffledp._core.errors import error_phrase
+from shuffledp._core.message_phrases import write_option
 from shuffledp.collection.collect import CollectionRequest, run_collection
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.input.tables import open_input, prepare_table

@@ -17,7 +17,7 @@ import shuffledp as sdp
 from shuffledp.collection import message_files
 from shuffledp.collection.engine import EngineError
 from shuffledp.collection.resumable_job import Job
-from shuffledp.spark import cluster_files, input_frames as frame_source, sorted_shuffle, worker_tasks as message_frame
+from shuffledp.spark import cluster_files, frame_table as frame_source, sorted_shuffle, worker_tasks as message_frame
 from shuffledp.spark.engine import Spark
 from shuffledp.storage import sorting
 from tests.cli import run as run_command

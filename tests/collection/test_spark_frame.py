@@ -26,7 +26,7 @@ from shuffledp.spark import sorted_shuffle, worker_tasks as message_frame
 from shuffledp.spark.collection import METADATA_KEY
 from shuffledp.spark.deterministic_rows import BUCKET_COUNT
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.input_frames import FrameTable
+from shuffledp.spark.frame_table import FrameTable
 from tests.collection import (
     FRAME_ROWS as ROWS,
     expected_messages,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.spark import input_frames
+from shuffledp.spark import frame_table
 from shuffledp.spark.deterministic_rows import BUCKET_COUNT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
@@ -30,4 +30,4 @@ def test_what_the_page_names_is_there() -> None:
     """The number of buckets, and the kinds of inputs."""
     assert f"into {BUCKET_COUNT} buckets" in PAGE
     for example in re.findall(r"`((?:table|delta|iceberg|hdfs|s3a):[^`]*)`", PAGE):
-        assert input_frames.is_for_spark(example), example
+        assert frame_table.is_for_spark(example), example

@@ -15,11 +15,11 @@ import pytest
 from shuffledp import Client, PureDUMP, tasks
 from shuffledp._core.errors import GuaranteeTooWeak
 from shuffledp.planning.plan import Plan
-from shuffledp.service import batch_sender
-from shuffledp.service.batch_sender import send
+from shuffledp.service import table_sender
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient, RoundClosed, ShufflerResponse, Wallet
 from shuffledp.service.crypto import ShufflerKey
+from shuffledp.service.table_sender import send
 from shuffledp.storage import durable_files
 from shuffledp.storage.durable_files import ForeignFile
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules
@@ -221,7 +221,7 @@ def interrupted(wire: Wire, spool: Path, monkeypatch: pytest.MonkeyPatch) -> byt
 
 @pytest.fixture
 def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_sender, "REPORTS_PER_REQUEST", 4)
+    monkeypatch.setattr(table_sender, "REPORTS_PER_REQUEST", 4)
 
 
 @pytest.mark.usefixtures("small_requests")
@@ -370,7 +370,7 @@ def sending_into(content: bytes, notice: bytes, room: Path) -> None:
         Path(room, "posted", f"{time.monotonic_ns()}").write_bytes(body)
         return ShufflerResponse(201, b"")
 
-    batch_sender.REPORTS_PER_REQUEST = 4
+    table_sender.REPORTS_PER_REQUEST = 4
     HttpClient.request = ask  # type: ignore[method-assign,assignment]
     assert send(Campaign(content), TABLE, spool=room / "edge" / "spool").reports == 12
 
@@ -386,7 +386,7 @@ def test_a_sender_killed_before_every_step(wire: Wire, tmp_path: Path, monkeypat
             (room / name).mkdir(parents=True)
         finished = run_and_kill_at(step, room / "edge", sending_into, campaign.content, notice, room)
         with monkeypatch.context() as patched:
-            patched.setattr(batch_sender, "REPORTS_PER_REQUEST", 4)
+            patched.setattr(table_sender, "REPORTS_PER_REQUEST", 4)
             patched.setattr(HttpClient, "request", HttpClient.request)
             sending_into(campaign.content, notice, room)
         bodies = [path.read_bytes() for path in (room / "posted").iterdir()]

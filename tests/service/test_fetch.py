@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shuffledp.service import batch_receiver, batch_sender
+from shuffledp.service import batch_receiver, table_sender
 from shuffledp.service.batch_receiver import fetch_and_open
 from shuffledp.service.client import HttpClient, ShufflerResponse
 from shuffledp.service.stores import RoundState
@@ -88,7 +88,7 @@ def killed_at(owner: Any, name: str, desk: Desk, room: Path, monkeypatch: pytest
 
 def test_killed_after_the_last_word(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffler has deleted its copy, and all is here: that is no failure; nor is asking a third time."""
-    killed_at(batch_sender.durable_files, "remove_tree", desk, tmp_path, monkeypatch)
+    killed_at(table_sender.durable_files, "remove_tree", desk, tmp_path, monkeypatch)
     assert desk.shuffler.round().state is RoundState.HANDED_OVER
     assert desk.shuffler.turn() is RoundState.ERASED
     before = list_paths(tmp_path / "opened")

@@ -17,13 +17,13 @@ import pytest
 from shuffledp.ledger.ledger import Ledger
 from shuffledp.service import batch_receiver, rounds
 from shuffledp.service.batch_receiver import fetch_and_open
-from shuffledp.service.batch_sender import send
 from shuffledp.service.client import HttpClient
 from shuffledp.service.crypto import ShufflerKey
 from shuffledp.service.ingest import REPORTS_MEDIA_TYPE
 from shuffledp.service.rounds import RoundManager
 from shuffledp.service.serve import MetricsServer, bind_socket, format_metrics, socket_address
 from shuffledp.service.stores import IngestNode, RoundState, ShufflerPaths
+from shuffledp.service.table_sender import send
 from tests.cli import run
 from tests.service import ANALYST, COLOURS, SHUFFLER, create_campaign, plan_for
 from tests.service.postgres import Postgres

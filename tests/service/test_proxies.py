@@ -14,10 +14,10 @@ import pytest
 
 from shuffledp import Client
 from shuffledp.service.batch_receiver import fetch_and_open
-from shuffledp.service.batch_sender import send
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import REPORTS_MEDIA_TYPE
 from shuffledp.service.stores import ShufflerPaths
+from shuffledp.service.table_sender import send
 from tests.service import ANALYST, COLOURS, create_campaign, plan_for
 from tests.service.proxies import RecordingProxy, caddy_files, nginx_files, run_proxy
 from tests.service.server import Server, accept_campaign, close_round_now, run_server, wait_for_state

@@ -11,9 +11,9 @@ import pytest
 
 from shuffledp import Client
 from shuffledp.service.batch_receiver import fetch_and_open
-from shuffledp.service.batch_sender import send
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.client import HttpClient
+from shuffledp.service.table_sender import send
 from tests.cli import run
 from tests.service import ANALYST, COLOURS, contains_outside_campaign, create_campaign, plan_for
 from tests.service.server import accept_campaign, close_round_now, fetch_round_state, run_server, wait_for_state

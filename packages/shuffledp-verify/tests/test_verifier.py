@@ -18,7 +18,7 @@ from shuffledp_verify import Verdict, parse_claim, verify
 from shuffledp_verify.__main__ import main
 from shuffledp_verify.arithmetic import bracket_exponential
 from shuffledp_verify.claim import BOUNDS, EVIDENCE_CLASSES, SECRECY_CONDITION, THEOREMS
-from shuffledp_verify.laws import parse_law
+from shuffledp_verify.message_laws import parse_law
 
 import shuffledp as sdp
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION

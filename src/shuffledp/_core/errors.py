@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp._core.argument_references import Argument, Phrase, phrase
+from shuffledp._core.message_phrases import Argument, Phrase, phrase
 
 
 def install_hint(extra: str) -> str:

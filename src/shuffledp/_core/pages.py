@@ -10,8 +10,8 @@ from html import escape
 from pathlib import Path
 
 from shuffledp._core import formatting
-from shuffledp._core.argument_references import Argument
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument
 from shuffledp._core.results_and_value_objects import Row
 
 REPORT_SUFFIXES = (".md", ".html")

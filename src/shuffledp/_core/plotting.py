@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.argument_references import Argument
 from shuffledp._core.errors import InvalidArgument, ShuffledpError, install_hint
+from shuffledp._core.message_phrases import Argument
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

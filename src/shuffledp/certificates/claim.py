@@ -17,9 +17,9 @@ from shuffledp_verify.proofs import MessageCallback
 from shuffledp_verify.verdict import Refuted
 
 from shuffledp._core import __version__
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import GUARANTEE_DIGITS, INFINITE_EPSILON_TEXT
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.results_and_value_objects import PrintableResult, Row
 from shuffledp.bounds.registry import BOUNDS_BY_NAME
 from shuffledp.certificates.mechanism_evidence import (

@@ -43,7 +43,7 @@ from shuffledp_verify.claim import (
     read_randomizer,
 )
 from shuffledp_verify.divergence import RandomBlanket
-from shuffledp_verify.laws import (
+from shuffledp_verify.message_laws import (
     BALL_BITS,
     PROBABILITY_NAMES,
     ClassText,

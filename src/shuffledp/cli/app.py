@@ -16,9 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from shuffledp._core import __version__
-from shuffledp._core.argument_references import ArgumentWriter, write_option
 from shuffledp._core.errors import ShuffledpError, error_phrase
 from shuffledp._core.formatting import escape_line
+from shuffledp._core.message_phrases import ArgumentWriter, write_option
 
 # --- Repeated options ---
 
@@ -78,7 +78,7 @@ COMMAND_ENTRIES = {
     "calibrate": CommandEntry("calibrate:command", "Find the most useful setting that meets a central target."),
     "tradeoff": CommandEntry("tradeoff:command", "Bound every attack on the shuffled messages, certified."),
     "mechanisms": CommandEntry(
-        "catalogue:mechanisms_command", "List every randomizer with its task and settings; with NAME, describe one."
+        "mechanisms:mechanisms_command", "List every randomizer with its task and settings; with NAME, describe one."
     ),
     "audit": CommandEntry("audit_and_verify:audit_command", "Test whether a randomizer keeps its local ε."),
     "verify": CommandEntry("audit_and_verify:verify_command", "Prove a certificate's claim by an independent route."),

@@ -29,13 +29,13 @@ from shuffledp.cli.serve import Database, KeysDirectory
 from shuffledp.planning.plan import Plan
 from shuffledp.service import crypto
 from shuffledp.service.batch_receiver import fetch_and_open, receive
-from shuffledp.service.batch_sender import send
 from shuffledp.service.browser.assets import MODULE_NAME, load_static_file
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, AnalystKey, ShufflerKey, decode_base64url
 from shuffledp.service.rounds import RoundManager, TrustedClock
 from shuffledp.service.server import describe_round
 from shuffledp.service.stores import AcceptedCampaign, Round, ShufflerPaths, Store, format_utc
+from shuffledp.service.table_sender import send
 from shuffledp.service.tokens import IssuerKey, PrivateTokens
 
 campaign_app = typer.Typer(

@@ -29,7 +29,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.sealing import CampaignSealer
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.input_frames import is_for_spark, read_frame
+from shuffledp.spark.frame_table import is_for_spark, read_frame
 from shuffledp.tasks.base import POST_PROCESSING_METHODS
 from shuffledp.tasks.domain import read_lines
 

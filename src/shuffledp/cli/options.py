@@ -1,4 +1,4 @@
-"""Options that several commands share, each with one spelling and one help text.
+"""Options that several commands share, each with one spelling and one usual help text.
 
 ``takes_randomizer`` adds the options that describe a randomizer to a command and passes it a ``RandomizerOptions``;
 ``takes_input`` does the same for input files, with an ``InputOptions``.

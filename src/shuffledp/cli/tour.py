@@ -19,7 +19,7 @@ from shuffledp._core.errors import ShuffledpError, install_hint
 from shuffledp._core.formatting import format_exact
 from shuffledp._core.validation import Floats
 from shuffledp.cli import output
-from shuffledp.cli.flights import FLIGHTS_PACKAGE, MAX_DELAY, MIN_DELAY, destinations, load_flights
+from shuffledp.cli._example_flights import FLIGHTS_PACKAGE, MAX_DELAY, MIN_DELAY, destinations, load_flights
 from shuffledp.cli.output import Console, ProgressBars
 from shuffledp.cli.plan import plot_ranking, print_ranking
 from shuffledp.collection.collect import collect

@@ -8,7 +8,7 @@ A search, such as that for heavy hitters, runs several rounds. Each round is a c
 the ledger, and can be killed and resumed like any other. Its questions are a function of the earlier releases, so only
 the rounds themselves have to be accounted for. The output directory of a search holds::
 
-    search.json     the plan, the column and the input that the search began with
+    search.json     the plan, the input and all other arguments that the search began with
     round-1/ …      each round as ``collect`` writes it, with the plan of the next one
     report.json …   the files of the last round's report
 """
@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, ShuffledpError, error_phrase
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import Engine, EngineError, open_engine

@@ -26,8 +26,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Array, Bytes, Integers
 from shuffledp.collection import batch_processing, message_files

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument, ShuffledpError
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import Argument
 from shuffledp._core.errors import InvalidArgument, ShuffledpError
 from shuffledp._core.formatting import escape_line, escape_markdown, escape_sheet_cell, format_json, format_percentage
+from shuffledp._core.message_phrases import Argument
 from shuffledp._core.pages import format_table
 from shuffledp._core.validation import Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, check_memory

@@ -1,6 +1,7 @@
 """Plots of estimates with their intervals: bars, dots, histograms, running counts, and cells of a map or a table.
 
-Every panel shows its intervals, or notes below the plot that they are narrower than the marks they are drawn over.
+Every panel shows its intervals, or notes below the plot that they are narrower than the marks they are drawn over;
+large maps state the widest interval.
 """
 
 from __future__ import annotations

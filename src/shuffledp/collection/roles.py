@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import batch_processing, continual_release, message_files

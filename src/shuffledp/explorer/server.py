@@ -27,9 +27,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.argument_references import Argument
 from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import escape_line, format_json
+from shuffledp._core.message_phrases import Argument
 from shuffledp.explorer import snippets, watched_directories
 from shuffledp.explorer.requests import OPENAPI_DOCUMENT, OPERATIONS, CommandRequest, Operation
 from shuffledp.explorer.workers import Busy, OverBudget, ProgressListener, WorkerPool

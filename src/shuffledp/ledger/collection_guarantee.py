@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase, write_option
 from shuffledp._core.errors import GuaranteeTooWeak, error_phrase
 from shuffledp._core.formatting import GUARANTEE_DIGITS, format_epsilon_equation, format_exact
+from shuffledp._core.message_phrases import phrase, write_option
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.participation import (
     SAMPLING_SECRECY_CONDITION,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from shuffledp._core import __version__, validation
-from shuffledp._core.argument_references import Phrase, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument
+from shuffledp._core.message_phrases import Phrase, phrase
 from shuffledp.ledger import accounting
 from shuffledp.ledger.accounting import (
     DATE_LENGTH,

@@ -15,8 +15,8 @@ import numpy as np
 
 import shuffledp.mechanisms
 from shuffledp._core import validation
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp.mechanisms import plugins
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.mechanisms.combined import compressed, repeated

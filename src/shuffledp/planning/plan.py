@@ -15,9 +15,9 @@
 the users of a round are a sample, ``of`` is the number of people from whom they are drawn; if each person takes part by
 a coin flip, ``rate`` is the probability and ``users`` the expected number. ``minimum`` is the smallest number of users
 with whom the target must hold, ``colluding`` the number of those who collude. ``target_distances`` is the matrix of the
-target ε of every two values. ``effort`` is "full" if bounds that take seconds were used. The file holds all settings in
-force, so that later defaults do not change the plan, and the version that wrote it. ``check`` is a SHA-256 of the rest:
-a changed file is rejected; a file written by hand needs no check.
+target ε of every two values. ``effort`` is "full" if bounds that take seconds were used. The file holds all settings of
+the mechanism, so that later defaults do not change the plan, and the version that wrote it. ``check`` is a SHA-256 of
+the rest: a changed file is rejected; a file written by hand needs no check.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core import __version__, validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import NotApplicable, error_phrase
 from shuffledp._core.formatting import format_average, format_exact, format_rounded_up, format_settings
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.results_and_value_objects import PrintableResult, ValueObject
 from shuffledp._core.validation import Floats
 from shuffledp.bounds.amplify import bound_names

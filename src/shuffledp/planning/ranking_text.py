@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
-from shuffledp._core.argument_references import Argument, Phrase, phrase, write_option
 from shuffledp._core.formatting import format_average, format_epsilon_equation, format_exact, format_rounded_up
+from shuffledp._core.message_phrases import Argument, Phrase, phrase, write_option
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION
 from shuffledp.planning.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planning.mechanism_calibration import Candidate

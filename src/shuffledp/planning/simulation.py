@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
 from shuffledp._core.formatting import format_epsilon_equation, format_exact, format_percentage
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.results_and_value_objects import PrintableResult, Progress
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.bounds.participation import SAMPLING_SECRECY_CONDITION

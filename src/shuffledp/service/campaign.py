@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument, error_phrase
+from shuffledp._core.message_phrases import phrase
 from shuffledp.ledger.hash_chain import format_canonical_json
 from shuffledp.service.crypto import (
     ENVELOPE_OVERHEAD_BYTES,

@@ -1,6 +1,6 @@
 """The life of a round: mixing, the steps from open to erased, the thread that takes them, the clock and the log.
 
-Each step is idempotent: if it is interrupted, it is repeated with the same result::
+Each step may be interrupted and is then repeated; an unfinished batch is discarded and written anew::
 
     open → closing → mixed → forgotten → handed over → erased
        ↘ too few users: open again, as often as the campaign allows, then expired
@@ -8,7 +8,8 @@ Each step is idempotent: if it is interrupted, it is repeated with the same resu
 =========== ====================================================================================================
 open        The round's key is on disk and its cost is reserved in the ledger before its notice is published.
 closing     No more reports are accepted. Equal reports are dropped, the others opened and counted. With fewer users
-            than the minimum the round is extended or expires. The result is a function of the stored reports.
+            than the minimum the round is extended or expires. The batch follows from the stored reports and from the
+            noise, if the shuffler draws it.
 mixed       The batch is complete on disk under its name, the ledger is settled with the number of users, a mark
             beside the keys records the batch, and the statement is signed: the round can no longer expire.
 forgotten   The round's key is destroyed and its reports are deleted: nobody can link messages to reports any more.
@@ -43,8 +44,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.argument_references import write_option
 from shuffledp._core.errors import ShuffledpError, error_phrase
+from shuffledp._core.message_phrases import write_option
 from shuffledp._core.validation import Bytes
 from shuffledp.collection import message_files
 from shuffledp.collection.message_files import Manifest, drop_repeated_rows, find_noise_party
@@ -195,9 +196,9 @@ class TrustedClock:
 
 
 # --- Mixing ---
-# The batch is a function of the set of reports and the key. Equal reports count once (an altered copy does not open),
-# reports that do not open are discarded, and the remaining messages are sealed to the analyst, so the shuffler cannot
-# read them. Sorted by their bytes, they do not reveal which came together, in which order or when.
+# The batch is a function of the set of reports, the key and, if the shuffler draws it, the noise. Equal reports count
+# once (an altered copy does not open), reports that do not open are discarded, and the remaining messages are sealed to
+# the analyst, so the shuffler cannot read them. Sorted by their bytes, they do not reveal which came together, in which order or when.
 
 IN_MEMORY_BYTES = 64 << 20
 """Up to this size reports, or messages, are sorted in memory; larger sets are sorted on disk."""

@@ -36,8 +36,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument, ShuffledpError
+from shuffledp._core.message_phrases import phrase
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.crypto import KEY_BYTES, PrivateKey, ShufflerKey
 from shuffledp.storage import durable_files

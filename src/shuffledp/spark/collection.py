@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import GuaranteeTooWeak, InvalidArgument, NotApplicable
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.results_and_value_objects import Progress
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.collect import CollectionRequest, run_collection, run_request
@@ -35,7 +35,7 @@ from shuffledp.spark import secure_session as spark_session, sorted_shuffle, wor
 from shuffledp.spark.cluster_files import FileSystem
 from shuffledp.spark.deterministic_rows import quote_name
 from shuffledp.spark.engine import Spark
-from shuffledp.spark.input_frames import FrameTable
+from shuffledp.spark.frame_table import FrameTable
 from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.spark.worker_tasks import COUNT_COLUMN, MESSAGES_SCHEMA, map_batches
 from shuffledp.tasks.value_parsing import STRICT_RULES, Rules

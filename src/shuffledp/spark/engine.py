@@ -33,7 +33,7 @@ from shuffledp.mechanisms.base.estimator import Estimator
 from shuffledp.mechanisms.base.mechanism import Mechanism
 from shuffledp.spark import cluster_files as cluster_file, secure_session as spark_session, sorted_shuffle, worker_tasks
 from shuffledp.spark.cluster_files import ClusterManifest, FileSystem, is_cluster_manifest
-from shuffledp.spark.input_frames import FrameTable
+from shuffledp.spark.frame_table import FrameTable
 from shuffledp.spark.secure_session import convert_spark_errors
 from shuffledp.spark.sorted_shuffle import FileLayout
 from shuffledp.spark.worker_tasks import decode_numbers

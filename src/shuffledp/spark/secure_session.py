@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import install_hint
+from shuffledp._core.message_phrases import phrase
 from shuffledp.collection import batch_processing
 from shuffledp.collection.engine import EngineError
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.argument_references import Argument, Phrase
 from shuffledp._core.errors import error_phrase
+from shuffledp._core.message_phrases import Argument, Phrase
 from shuffledp._core.validation import Bytes, Integers
 from shuffledp.collection import batch_processing, message_files
 from shuffledp.collection.batch_processing import AccumulatedStatistic

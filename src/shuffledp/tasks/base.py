@@ -4,10 +4,10 @@ A task is a question about the users. Its class holds everything about it: the p
 and their settings, the data for which errors are stated, the conversion of columns to values and of estimates to rows
 of the report, and serialisation. ``registry.TASKS`` lists the classes.
 
-Post-processing on request replaces estimates by the nearest values that the true ones could have. The true values lie
-in a known closed convex set, and a projection onto it never increases a distance: the projected estimate is at most as
-far from the true values as the estimate itself, whatever the data and the noise. It costs no privacy, but the results
-are no longer unbiased and have no intervals.
+Post-processing on request adds, beside the estimates, the nearest values that the true ones could have. The true values
+lie in a known closed convex set, and a projection onto it never increases a distance: the projected estimate is at most
+as far from the true values as the estimate itself, whatever the data and the noise. It costs no privacy, but the
+results are no longer unbiased and have no intervals.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate, Estimator, SimulableEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp._core.argument_references import Phrase, phrase
+from shuffledp._core.message_phrases import Phrase, phrase
 from shuffledp._core.validation import Array, Bools, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp.tasks import value_parsing
 
 PLAN_PREFIX = "plan"

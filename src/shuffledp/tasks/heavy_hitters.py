@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.validation import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.base.estimator import Estimate
 from shuffledp.mechanisms.base.mechanism import Mechanism

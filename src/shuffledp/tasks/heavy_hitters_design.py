@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP
 from shuffledp.numerics.roots import find_crossing

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.validation import Floats
 from shuffledp.mechanisms.base.estimator import ErrorLaw, Estimate, KnownCovarianceEstimator
 from shuffledp.mechanisms.base.mechanism import Mechanism, MultiQueryCapability, find_range_estimator, supports_ranges

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp.tasks.base import Task
 from shuffledp.tasks.counts_and_frequencies import Count, Frequency, ItemSets
 from shuffledp.tasks.domain import PLAN_PREFIX, TaskOptions

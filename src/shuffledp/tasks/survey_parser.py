@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import write_option
 from shuffledp._core.errors import error_phrase
+from shuffledp._core.message_phrases import write_option
 from shuffledp.mechanisms import catalogue
 from shuffledp.tasks.domain import PLAN_PREFIX, TASK_PREFIX, TaskOptions
 from shuffledp.tasks.heavy_hitters_search import ValueSearch

@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from shuffledp_verify.composition import Draw, RoundsComposition, SizePoints
-from shuffledp_verify.laws import MAX_FRACTION_DIGITS, PROBABILITY_NAMES, LawText, is_fraction_text, is_probability_text
+from shuffledp_verify.message_laws import (
+    MAX_FRACTION_DIGITS,
+    PROBABILITY_NAMES,
+    LawText,
+    is_fraction_text,
+    is_probability_text,
+)
 
 FORMAT = "shuffledp certificate"
 FORMAT_VERSION = 1

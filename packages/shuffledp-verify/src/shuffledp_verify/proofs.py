@@ -41,7 +41,7 @@ from shuffledp_verify.claim import (
 )
 from shuffledp_verify.composition import GridTooLong, SizePoints
 from shuffledp_verify.divergence import RandomBlanket, decide_divergence
-from shuffledp_verify.laws import (
+from shuffledp_verify.message_laws import (
     BALL_BITS,
     Law,
     LawText,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.argument_references import Phrase, phrase
 from shuffledp._core.errors import InvalidArgument, error_phrase
+from shuffledp._core.message_phrases import Phrase, phrase
 from shuffledp.tasks.column_reader import BadRow, ColumnReader
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp._core.argument_references import Argument, phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument, phrase
 from shuffledp._core.validation import Integers
 from shuffledp.collection.input.base import Table
 from shuffledp.collection.input.table_views import CompleteRowsTable, GroupedByUserTable

@@ -21,8 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
-from shuffledp._core.argument_references import Argument
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import Argument
 from shuffledp.collection.input.base import Table
 from shuffledp.tasks import value_parsing
 from shuffledp.tasks.column_reader import ColumnReader

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import phrase
 from shuffledp.collection.input.base import MAX_NAMES_SHOWN, Table, rechunk
 from shuffledp.collection.input.files import FileTable
 from shuffledp.collection.input.table_views import CompleteRowsTable, GroupedByUserTable, RowsPerUserTable

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from shuffledp._core import validation
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import phrase
 from shuffledp._core.validation import Array, Floats, Integers
 
 

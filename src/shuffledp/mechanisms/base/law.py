@@ -35,6 +35,9 @@ def flip_probability(epsilon: float) -> Fraction:
     return random_sources.round_up_to_multiple(lambda: 1 / (arb(min(epsilon, 64.0)).exp() + 1))
 
 
+# --- Laws ---
+
+
 class Law(ABC):
     """Output laws of all inputs, as far as privacy is concerned: likelihood ratios, blanket and attacks."""
 

@@ -1,4 +1,4 @@
-"""Sets and trees of counts with cancelling noise."""
+"""Item sets and range trees, counted with cancelling noise."""
 
 from __future__ import annotations
 

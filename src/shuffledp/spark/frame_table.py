@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shuffledp._core.argument_references import phrase
 from shuffledp._core.errors import InvalidArgument
+from shuffledp._core.message_phrases import phrase
 from shuffledp.collection.engine import EngineError
 from shuffledp.collection.input.base import Table, is_address
 from shuffledp.spark.deterministic_rows import check_columns, identify_rows, quote_name
