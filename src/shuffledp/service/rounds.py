@@ -198,7 +198,8 @@ class TrustedClock:
 # --- Mixing ---
 # The batch is a function of the set of reports, the key and, if the shuffler draws it, the noise. Equal reports count
 # once (an altered copy does not open), reports that do not open are discarded, and the remaining messages are sealed to
-# the analyst, so the shuffler cannot read them. Sorted by their bytes, they do not reveal which came together, in which order or when.
+# the analyst, so the shuffler cannot read them. Sorted by their bytes, they do not reveal which came together, in which
+# order or when.
 
 IN_MEMORY_BYTES = 64 << 20
 """Up to this size reports, or messages, are sorted in memory; larger sets are sorted on disk."""
