@@ -41,7 +41,7 @@ TITLES = {
     "mechanisms.correlated_noise": "Mechanisms: noise that users share",
     "mechanisms.combined": "Mechanisms: built of others",
     "mechanisms.table_and_density": "Mechanisms: your own table or density",
-    "mechanisms.opt_out": "Mechanisms: users who do not answer",
+    "mechanisms.opt_out_group": "Mechanisms: users who do not answer",
 }
 """Titles of the pages in order, by the part of the package that defines their names."""
 
@@ -50,10 +50,19 @@ PARTS = (
     ("shuffledp._core", "errors"),
     ("shuffledp.ledger", "collection"),
     ("shuffledp.privacy.composition", "composition"),
+    ("shuffledp.privacy.group_privacy", "composition"),
+    ("shuffledp.privacy.renyi", "composition"),
+    ("shuffledp.privacy.sampled_curve", "composition"),
     ("shuffledp.privacy.tradeoff", "tradeoff"),
+    ("shuffledp.privacy.guaranteed_tradeoff", "tradeoff"),
+    ("shuffledp.privacy.shuffled_tradeoff", "tradeoff"),
+    ("shuffledp.privacy.divergences", "tradeoff"),
+    ("shuffledp.privacy.attack_risk", "tradeoff"),
     ("shuffledp.privacy.random_initialization", "tradeoff"),
     ("shuffledp.privacy.metric_space", "metric"),
     ("shuffledp.bounds.metric", "metric"),
+    ("shuffledp.bounds.compare_metric", "metric"),
+    ("shuffledp.bounds.local_metric_solver", "metric"),
     ("shuffledp.sampling", "mechanisms.base"),
 )
 """The parts of names whose module does not begin with the name of a part."""

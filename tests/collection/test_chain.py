@@ -391,3 +391,17 @@ def test_a_failed_write_leaves_the_ledger_as_it_was(tmp_path: Path, monkeypatch:
     with pytest.raises(ZeroDivisionError):
         ledger.book(alone(), "ee")
     assert LedgerFile(ledger.path).read_events()[-1].hash == before.hash
+
+
+def test_a_record_that_another_process_writes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger was recorded for the first time after its records were looked for: no error, and nothing is lost."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger.reserve("a", alone())
+    recorded = id_path(ledger.head().ledger)
+    before = recorded.read_bytes()
+    monkeypatch.setattr(RollbackGuard, "find_records", lambda guard, ledger: [])
+    assert Ledger(ledger.path).head().entries == json.loads(before)["last"]["entry"]
+    assert recorded.read_bytes() == before
+    recorded.unlink()
+    Ledger(ledger.path).head()
+    assert recorded.read_bytes() == before

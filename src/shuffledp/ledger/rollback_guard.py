@@ -85,9 +85,9 @@ class RollbackGuard:
                 records += [seen for seen in self._read(path) if seen.head.ledger == ledger]
         return records
 
-    def has_record(self, ledger: str) -> bool:
-        """Returns True if anything is recorded under this id."""
-        return id_path(ledger).exists()
+    def find_record_by_id(self, ledger: str) -> HeadRecord | None:
+        """Returns the last known place and head of the ledger as recorded under its id; None if nothing is."""
+        return next(iter(self._read(id_path(ledger))), None)
 
     def is_current_location(self, ledger: str) -> bool:
         """Returns True if this is the place where the ledger with this id was last written, as far as is known."""
