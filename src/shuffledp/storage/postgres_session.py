@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from shuffledp._core.errors import install_hint
@@ -85,7 +85,10 @@ class PostgresSession:
             yield
         finally:
             self._holds_lock = False
-            # This also releases the lock.
+            if self._open is not None:
+                # Closing releases the lock too, but only when the server notices it.
+                with suppress(_import_psycopg().Error):
+                    self._open.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
             self.close()
 
     def close(self) -> None:
