@@ -21,9 +21,9 @@ class Argument(NamedTuple):
 
     name: str
     value: str = ""
-    """What to pass, as Python writes it; "…" for any value."""
+    """The value to pass, as Python writes it; "…" for any value."""
     command_line: str = ""
-    """How the command line writes the argument, if not as an option of this name."""
+    """The argument as the command line writes it, if not as an option of this name."""
 
     def __str__(self) -> str:
         return f"{self.name}={self.value}" if self.value else self.name

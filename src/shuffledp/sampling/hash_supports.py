@@ -1,4 +1,4 @@
-"""How many messages support each option, counted exactly; a message is a linear hash function and a bucket.
+"""Support counts: the messages that support each option, counted exactly, where a message is a hash and a bucket.
 
 ``supports`` compares ⟨a, x⟩ with a value y for every message (a, y) and every point x, so that the cost of one pair
 matters. A residue v is represented as the fraction v/l of a circle of circumference 2^16 (or 2^32, 2^64): sums wrap
