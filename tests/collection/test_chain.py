@@ -405,3 +405,19 @@ def test_a_record_that_another_process_writes_meanwhile(tmp_path: Path, monkeypa
     recorded.unlink()
     Ledger(ledger.path).head()
     assert recorded.read_bytes() == before
+
+
+def test_a_copy_that_is_recorded_meanwhile_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ledgers that parted are looked at for the first time at once: the longer one does not hide the other."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    recorded, first = id_path(ledger.head().ledger), ledger.head()
+    ledger.reserve("a", alone())
+    other = dataclasses.replace(first, hash="0" * 64)
+    RollbackGuard(tmp_path / "copy.sqlite").record_head(other)
+    before = recorded.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(RollbackGuard, "find_records", lambda guard, ledger: [])
+        Ledger(ledger.path).head()
+    assert recorded.read_bytes() == before
+    with pytest.raises(LedgerError, match="is a copy of a ledger that has gone on"):
+        Ledger(ledger.path).head()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -16,10 +16,6 @@ from shuffledp.cli.output import ProgressBars
 from shuffledp.planning.planner import plan
 from shuffledp.service.demo import DemoResult, run_demo
 from shuffledp.tasks import Frequency
-
-if TYPE_CHECKING:
-    pass
-
 
 DEMO_EPSILON, DEMO_DELTA = 1.0, 1e-6
 DEMO_COLOURS, DEMO_COLOUR_SHARES = ("red", "green", "blue", "black"), (0.4, 0.3, 0.2, 0.1)

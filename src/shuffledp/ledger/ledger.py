@@ -539,9 +539,10 @@ class Ledger:
                 f"{ERROR_PREFIX}: {self.path} is a copy of a ledger that has gone on since, to {lost.head.entries} "
                 f"entries at {lost.location}, which are missing here; use that one, or run `shuffledp ledger accept`."
             )
-        # Read again: another process may have recorded the ledger meanwhile, for the first time or with more entries.
+        # Read again: another process may have recorded the ledger meanwhile, for the first time or with more entries. A
+        # record that this ledger does not continue, of a copy, is kept: the next look reports it.
         recorded = self._rollback_guard.find_record_by_id(account.head.ledger)
-        if recorded is None or account.head.entries > recorded.head.entries:
+        if recorded is None or (account.head.entries > recorded.head.entries and account.contains(recorded.head)):
             self._rollback_guard.record_head(account.head)
         elif seen is None or account.head.entries > seen.entries:
             self._rollback_guard.record_head_here(account.head)

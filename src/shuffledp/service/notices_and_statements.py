@@ -14,9 +14,6 @@ from shuffledp.service.crypto import (
 )
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from shuffledp.collection.message_files import Manifest
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,10 +19,6 @@ from shuffledp._core.message_phrases import phrase
 from shuffledp._core.validation import Array, Floats, Integers
 from shuffledp.mechanisms.dummies.poisson_dummies import PoissonDUMP
 from shuffledp.numerics.roots import find_crossing
-
-if TYPE_CHECKING:
-    pass
-
 
 THRESHOLD_PROBABILITY, FLOOR_PROBABILITY = 0.99, 0.01
 
